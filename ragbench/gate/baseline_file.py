@@ -71,6 +71,7 @@ def runs_kept(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
     Args:
         kept: how many.
     """
+    # A run aside was worse, and is only remembered.
     accepted = tuple(run for run in runs if not run.aside)
     return accepted[-kept:]
 
@@ -85,12 +86,14 @@ def with_runs(baseline: Baseline, runs: Sequence[MainRun], kept: int) -> Baselin
     made_of = runs_kept(runs, kept)
     newest = made_of[-1]
     latencies: list[Latency] = []
+    # Stages that the newest run lacks are left out.
     for stage in newest.seconds:
         # The median of the runs, which one slow machine does not move.
         times: list[float] = []
         for run in made_of:
             if stage in run.seconds and run.concurrency == newest.concurrency:
                 times.append(run.seconds[stage])
+        # Of several runs only the mean is known: percentiles of their cases would be of other runs.
         latency = Latency(
             stage=stage,
             count=len(baseline.cases),
@@ -107,6 +110,7 @@ def with_runs(baseline: Baseline, runs: Sequence[MainRun], kept: int) -> Baselin
         made_of=made_of,
         date=newest.date,
         commit=newest.commit,
+        # One unsaved change in any of them makes the mean one of no commit.
         dirty=any(run.dirty for run in made_of),
         latencies=tuple(latencies),
     )
@@ -151,6 +155,7 @@ def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
             message += f". A baseline file is made with: ragbench baseline add {arguments}"
         raise RunMismatchError(message) from error
     except orjson.JSONDecodeError as error:
+        # Only then is the content looked through: a good file is parsed at once.
         for pattern, message in _LEFT_BY_VERSION_CONTROL.items():
             if re.search(pattern, data, re.MULTILINE):
                 raise RunMismatchError(f"{path} {message.format(path=path)}") from error
@@ -166,6 +171,7 @@ def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
                 f"is not a baseline file. One is made with: ragbench baseline set RUN -o {path}"
             )
         raise RunMismatchError(f"{path} {otherwise}")
+    # Anything may be missing in a file that a hand or another version wrote.
     with Reading(partial(_damaged_file_error, path)):
         return baseline_from(cast("Json", content), str(path))
 
@@ -206,6 +212,7 @@ def _pieces_of_file(baseline: Baseline) -> Iterator[str]:
     Of many cases, one text of the whole would take twice their memory. The file is committed, so it
     is JSON laid out by hand, with one entry a line: a diff then shows which cases changed.
     """
+    # The comma comes before each member but the first: how many there are is not known.
     before = "{\n"
     for member in _members_of_file(baseline):
         yield before
@@ -227,11 +234,13 @@ def _members_of_file(baseline: Baseline) -> Iterator[Iterable[str]]:
         "matching": baseline.matching,
         "fingerprints": dict(sorted(baseline.fingerprints.items())),
     }
+    # Left out where no metric is judged, so that most files have no such line.
     if baseline.judge:
         head["judge"] = baseline.judge
     head["kept"] = baseline.kept
     for key, value in head.items():
         yield [f"  {_member_text(key, value)}"]
+    # By name: the order in which a run measures must not show as a change.
     columns = sorted(baseline.metrics, key=lambda column: column.name)
     if baseline.origins is not None:
         origins = map(_stored_origin, baseline.origins)
@@ -239,6 +248,7 @@ def _members_of_file(baseline: Baseline) -> Iterator[Iterable[str]]:
     yield _list_block("runs", map(_stored_run, baseline.runs))
     yield _list_block("stages", map(asdict, baseline.stages))
     yield _list_block("metrics", map(_stored_metric, columns))
+    # Only a baseline that follows main has sums.
     drift = baseline.drift
     if drift is not None:
         yield _list_block("drift", map(asdict, drift.metrics))
@@ -270,6 +280,7 @@ def _object_block(key: str, members: Iterable[tuple[str, object]]) -> Iterator[s
 
     In a committed file, a changed member then shows as one changed line.
     """
+    # A generator, so that cases are written one at a time.
     member_texts = (_member_text(name, value) for name, value in members)
     return _block(key, "{", member_texts, "}")
 
@@ -304,6 +315,7 @@ def _stored_origin(origin: Origin) -> dict[str, object]:
     Files in users' repositories have these keys: with other ones, `FORMAT` must count up.
     """
     public = without_texts(origin)
+    # As a list, since JSON knows no tuples; the order of the fields is stored.
     parts = [[*part] for part in public.parts]
     return {"stage": public.stage, "reach": public.reach, "parts": parts}
 
@@ -346,6 +358,7 @@ def baseline_from(content: Json, source: str = "baseline") -> Baseline:
         ValueError: it is of another format, or its parts do not fit together.
         KeyError, TypeError: a part is missing, or of another type.
     """
+    # The older format is still read; its cases equal none of today.
     if content[_FORMAT_KEY] not in (_OLD_FORMAT, FORMAT):
         raise ValueError(
             f"its format is {content[_FORMAT_KEY]}, this ragbench reads {FORMAT}: install the "
@@ -360,6 +373,7 @@ def baseline_from(content: Json, source: str = "baseline") -> Baseline:
     if not 1 <= kept <= len(runs):
         raise ValueError(f"it keeps {kept} of {len(runs)} runs")
     made_of = runs_kept(runs, kept)
+    # Each run may have asked its cases several times: so many scores a list holds.
     times = sum(run.repeats for run in made_of)
     origins = None
     if "origins" in content:
@@ -397,6 +411,7 @@ def _stored_run(run: MainRun) -> dict[str, object]:
     facts = asdict(run)
     scores: dict[str, float] = {}
     for name, score in sorted(run.scores.items()):
+        # Keys in order, so that equal runs give equal lines.
         scores[name] = _shortest_number(score)
     facts["scores"] = scores
     seconds: dict[str, float] = {}
@@ -430,6 +445,7 @@ def _stored_metric(column: MetricColumn) -> dict[str, object]:
             continue
         if key in _FACTS_LEFT_OUT_IF_EMPTY and not value:
             continue
+        # Whole numbers lose their decimal point here as well.
         if isinstance(value, float):
             value = _shortest_number(value)
         stored[key] = value
@@ -473,11 +489,13 @@ def _stored_case(case: ScoredCase, place: int, cells: Mapping[str, Cells]) -> di
     """
     scores: dict[str, object] = {}
     for name, column in cells.items():
+        # All times that the case was asked, over all runs.
         score = _stored_scores(column.asked(place).cells)
         if score is not None:
             scores[name] = score
     stored: dict[str, object] = {"fingerprint": case.fingerprint}
     if case.cluster is not None:
+        # A label that the case lacks takes no room in its line.
         stored["cluster"] = case.cluster
     if case.language is not None:
         stored["language"] = case.language
@@ -498,6 +516,7 @@ def _stored_scores(cells: Sequence[Cell | None]) -> object:
     """
     entries: list[float | str | None] = []
     for cell in cells:
+        # A skipped cell and an absent one are both "did not apply".
         if cell is None or cell.status is Status.SKIPPED:
             entries.append(None)
         elif cell.value is None:
@@ -525,6 +544,7 @@ def _read_drift(content: Json) -> Drift:
     for id_, sums_by_metric in drift.cases.items():
         for sums in sums_by_metric.values():
             # The first number is that of the run from which on the case is followed.
+            # Equal to the number of runs: the case joins with the next one.
             first_run = sums[0]
             if not 0 <= first_run <= drift.runs:
                 raise ValueError(f"its record of main's drift: {id_} began after the last run")
@@ -552,6 +572,7 @@ def _read_cases(cases: Json, metrics: Sequence[MetricColumn], times: int) -> Cas
     for column in metrics:
         cells_of_cases: list[tuple[Cell | None, ...]] = []
         for row in rows:
+            # A metric that says nothing of the case has no key: None in each run.
             stored = row["scores"].get(column.name)
             cells_of_cases.append(tuple(_read_cells(stored, times)))
         cells[column.name] = Cells.repeated(cells_of_cases)
@@ -583,6 +604,7 @@ def _read_cells(stored: object, times: int) -> Iterator[Cell | None]:
         elif isinstance(entry, str):
             yield Cell(status=Status(entry))
         elif isinstance(entry, (int, float)) and not isinstance(entry, bool):
+            # In Python a bool is an int, but true is no score.
             yield Cell.measured(float(entry))
         else:
             raise ValueError(f"{entry!r} is not a score")
@@ -594,6 +616,7 @@ def _shortest_number(value: float) -> float:
     This keeps lines of a committed file short: 1 instead of 1.0. From 1e15 on, an integer would
     show more digits than a float is exact to.
     """
+    # NaN and infinity are stored nowhere: scores are finite.
     is_whole = value == int(value)
     if is_whole and abs(value) < 1e15:
         return int(value)

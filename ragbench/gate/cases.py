@@ -54,14 +54,17 @@ def _verdicts(run: RunScores, main: Sequence[MetricColumn], *, named: bool) -> d
     size = len(run.cases)
     has_failed = np.zeros(size, bool)  # the cases of which a stage failed
     verdicts: dict[str, Verdicts] = {}
+    # A baseline file holds no stages: then no stage is in the result, and none has failed.
     for place, stages in enumerate(run.table.fact("stages")):
         for stage, status in stages.items():
             if stage not in verdicts:
                 verdicts[stage] = np.full(size, -1, np.int8)
+            # A bool as a number: 1 passes, 0 fails.
             verdicts[stage][place] = status is not Status.FAILED
             has_failed[place] |= status is Status.FAILED
 
     right: Verdicts = np.full(size, -1, np.int8)
+    # The main metric of answers, by which it is known whether a case is right.
     answer = next((column for column in main if column.group == "generator"), None)
     if answer is not None and not named:
         right = _right_verdicts(run, answer)
@@ -69,11 +72,13 @@ def _verdicts(run: RunScores, main: Sequence[MetricColumn], *, named: bool) -> d
     is_known = right >= 0
     for column in main:
         cells = run.cells(column.name)
+        # State 0: the metric has no cell of the case.
         says_nothing = (cells.states == 0) | cells.has(Status.SKIPPED)
         says_nothing |= has_failed & cells.has(Status.FAILED)
         # Where it is known whether a case is right, retrieval has no say.
         says_nothing |= is_known
         verdict: Verdicts = np.where(says_nothing, -1, _is_passed(cells, column))
+        # Known right or wrong: then this metric speaks, and the others are silent.
         if column is answer:
             verdict = np.where(is_known, right, verdict)
         verdicts[column.name] = verdict
@@ -85,6 +90,7 @@ def _is_passed(cells: Cells, column: MetricColumn) -> NDArray[np.bool_]:
 
     A case without a value does not pass. The half is `THRESHOLD`.
     """
+    # A main metric has both ends; the defaults satisfy the type.
     low = column.low or 0.0
     scale = column.scale or 1.0
     share = (cells.values - low) / scale
@@ -107,6 +113,7 @@ def _right_verdicts(run: RunScores, answer: MetricColumn) -> Verdicts:
     """
     cells = run.cells(answer.name)
     # 1 where it was right to decline, or to answer, as the system did; 0 where it was wrong.
+    # NaN where nothing is known of declining: it equals neither 0 nor 1.
     declining = run.cells("abstention_accuracy").values
     is_declined = cells.has(Status.ABSTAINED)
     has_value = ~np.isnan(cells.values)
@@ -132,13 +139,16 @@ def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
     """
     repeats = run.cells(column.name).asked(place)
     applicable: list[Cell] = []
+    # Several cells where the system was asked several times, else one.
     for cell in repeats.cells:
         if cell is not None and cell.status is not Status.SKIPPED:
             applicable.append(cell)
     if not applicable:
         return None
+    # Packed as a column of these times, since `_is_passed` reads columns.
     has_passed = _is_passed(Cells.of(applicable, {}), column)
     times_passed = int(has_passed.sum())
+    # Half of the times is enough: one ask of two is no majority against it.
     return 2 * times_passed >= len(applicable)
 
 
@@ -149,6 +159,7 @@ def interval_of(run: RunScores, column: MetricColumn) -> MeanInterval:
     would promise a certainty that nothing has shown.
     """
     values = run.cells(column.name).values
+    # By position, as the values are.
     clusters = run.clusters
     places = np.flatnonzero(~np.isnan(values)).tolist()
     interval = mean_interval(
@@ -188,6 +199,7 @@ def main_metrics(
         return tuple(main_columns)
     columns_named = find_columns(columns, names)
     problems: list[str] = []
+    # All reasons at once, so that the user can mend them in one go.
     for column in columns_named:
         reason = _why_unusable(column)
         if reason:
@@ -208,6 +220,7 @@ def named_columns(
         lacks: how the error begins, before the name that is not there.
         measured: how the error's list of existing names begins.
     """
+    # Names that differ in capitals alone are the same to a user.
     column_of_name = {column.name.casefold(): column for column in columns}
     columns_named: list[MetricColumn] = []
     problems: list[str] = []
@@ -240,6 +253,7 @@ def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple
     columns_named = named_columns(
         columns, names, "the runs do not all measure", "All of them measure"
     )
+    # In the order in which they were named; of a metric that is named twice, the first.
     return tuple(dict.fromkeys(columns_named))
 
 
@@ -260,6 +274,7 @@ def main_of_group(group: str, columns: Sequence[MetricColumn]) -> MetricColumn |
             name = column.name.casefold().partition("@")[0].partition("(")[0]
             if name == preferred_name:
                 return column
+    # Without a preferred one, the first that the run measured.
     return members[0] if members else None
 
 
@@ -269,6 +284,7 @@ def _why_unusable(column: MetricColumn) -> str:
     A case passes by the better half of a scale: a metric needs a value of each case, a better side,
     and two ends.
     """
+    # `no_mean` is the reason itself, such as that it is a figure over the run.
     if column.no_mean:
         return column.no_mean
     if column.direction is Direction.NEITHER:
@@ -285,8 +301,10 @@ class _ChangedCase(NamedTuple):
     """A case that passes in one of two runs and fails in the other, by one metric or several."""
 
     place: int
+    """Its position in both runs."""
     kind: CaseKind
     flips: tuple[Flip, ...]
+    """The worst first."""
 
 
 def case_changes(
@@ -334,6 +352,8 @@ def case_changes(
                 second=marks[1],
                 kind=kind,
                 flips=flips,
+                # The question as it is asked now; a baseline file has none, and the earlier one
+                # stands in.
                 query=before.query if now.query is None else now.query,
                 gold=now.gold or before.gold,
                 cause_before=causes_before[place],
@@ -363,6 +383,7 @@ def _with_changed_texts(pair: RunPair, first_run: RunScores, second_run: RunScor
     other_ids, other_answers = differs.sum(axis=0).tolist()
     hash_of_no_ids = hash(None)
     for hashes in (hashes_before, hashes_now):
+        # Over all cases: a single case without chunks is a change like any other.
         if (hashes[:, 0] == hash_of_no_ids).all():  # a system that gives no ids changes none
             other_ids = None
     return replace(pair, other_ids=other_ids, other_response=other_answers)
@@ -397,6 +418,7 @@ def _changed_cases(
     Args:
         turns: by stage and metric, which cases turned, and in which direction.
     """
+    # Whatever is in `turns` and is no main metric is a stage.
     scales = {column.name: column.scale or 1.0 for column in main}
     flips_at: dict[int, list[Flip]] = {}
     for subject, ways in turns.items():
@@ -415,6 +437,7 @@ def _changed_cases(
                 )
             flips_at.setdefault(place, []).append(flip)
 
+    # A case may turn by several metrics, and in both directions.
     changed: list[_ChangedCase] = []
     for place, flips in flips_at.items():
         failures = sum(flip.newly_fails for flip in flips)
@@ -424,11 +447,13 @@ def _changed_cases(
             kind = CaseKind.MIXED
         else:
             kind = CaseKind.FIXED
+        # What newly fails comes first, so that `flips[0]` is the worst of the case.
         flips.sort(key=lambda flip: (not flip.newly_fails, *_rank_of_flip(flip), flip.subject))
         changed.append(_ChangedCase(place, kind, tuple(flips)))
     kinds = [*CaseKind]
     ids = second_run.table.ids
     changed.sort(
+        # The id decides a tie: the order is the same in every process.
         key=lambda case: (kinds.index(case.kind), *_rank_of_flip(case.flips[0]), ids[case.place])
     )
     return changed
@@ -452,6 +477,7 @@ def _metric_flip(metric: str, newly_fails: bool, before: Cell, now: Cell, scale:
         after_status=now.status,
         before=before.value,
         after=now.value,
+        # A case with a value needs no reason.
         reason=now.reason if now.value is None else None,
     )
 
@@ -526,6 +552,7 @@ def _pair_of(
         newly_failing=int(newly_failing.sum()),
         mixed=int(mixed.sum()),
         newly_fixed=int(newly_fixed.sum()),
+        # Known only where both runs have their texts: `_with_changed_texts` fills them in.
         other_ids=None,
         other_response=None,
     )
@@ -540,6 +567,7 @@ def id_change(before: Sequence[str] | None, after: Sequence[str] | None) -> IdCh
     """
     if before is None or after is None:
         return None
+    # By id the best rank, from 1.
     old_ranks = best_ranks(before)
     new_ranks = best_ranks(after)
     gained: list[tuple[str, int]] = []

@@ -64,11 +64,13 @@ def _against_limit(check: GateCheck, *, least: int = 0, is_worse: bool = False) 
     elif check.cases < least:
         ground = Ground.TOO_FEW_CASES
     elif check.holds and check.cases < _HALF * check.applies:
+        # Only for a figure that holds: one that breaks its limit is bad on few cases as well.
         ground = Ground.HARDLY_MEASURED
     elif check.holds:
         outcome = GateOutcome.PASSED
         ground = Ground.HOLDS
     elif not is_worse and _reaches(check.interval, check.limit, check.bound):
+        # Not where a loss is shown: that leaves no room for chance.
         ground = Ground.MAY_HOLD
     else:
         outcome = GateOutcome.FAILED
@@ -105,6 +107,7 @@ def coverage_check(
     if count:
         share = float(has_failed.sum()) / count
     is_worse = False
+    # Looked at only beyond the limit: a smaller share passes, whatever the baseline's was.
     if share > config.max_error_rate and comparable_runs is not None:
         run_on_common, baseline = comparable_runs
         sample = paired_columns(
@@ -114,6 +117,7 @@ def coverage_check(
             labels=run_on_common.clusters,
             higher_is_better=False,
         )
+        # The scale of a case is 1: it failed or not.
         is_worse = has_lost(sample, 1.0, config.alpha)
     mean = mean_interval(has_failed.tolist(), [*run.clusters], bounds=(0.0, 1.0))
     check = GateCheck(
@@ -155,6 +159,7 @@ def common_check(common: int, baseline: RunScores, config: GateConfig) -> GateCh
         common: number of cases that both have unchanged.
     """
     count = len(baseline.cases)
+    # Outcome and ground are placeholders: the share is known, so that `_against_limit` decides.
     check = GateCheck(
         kind=CheckKind.COVERAGE,
         subject="cases in common",
@@ -189,21 +194,27 @@ def _time_interval(latency: Latency, name: str) -> Interval | None:
         name: the figure: ``mean``, ``p50`` or ``p95``.
     """
     deviation = _log_deviation(latency)
+    # `name` is that of a field of Latency, or of none, such as a total.
     observed = getattr(latency, name, None)
     # Each factor, over the root of the number of cases, is the error of the figure's logarithm.
     if deviation is None or observed is None:
         return None
     if name == "mean":
         # Cut, so that one absurd time does not overflow.
+        # The relative error of a log-normal mean.
         factor = math.sqrt(math.expm1(min(deviation, 5.0) ** 2))
     elif name == "p50":
+        # A median varies more than a mean of logarithms would, by this root.
         factor = deviation * math.sqrt(math.pi / 2.0)
     elif name == "p95":
+        # The 95th percentile is made of centre and spread, which both err.
         factor = deviation * math.sqrt(1.0 + _NORMAL_95**2 / 2.0)
     else:
         return None
+    # All times alike: no interval can be made of it.
     if not factor:
         return None
+    # As a factor: times are compared as shares.
     width = math.exp(_NORMAL_975 * factor / math.sqrt(latency.count))
     return Interval(low=observed / width, high=observed * width, level=0.95)
 
@@ -216,6 +227,7 @@ def _log_deviation(latency: Latency) -> float | None:
     """
     if not latency.p50 or not latency.p95 or latency.count < 2:
         return None
+    # Nothing is between the two percentiles: no spread can be read from them.
     if latency.p95 <= latency.p50:
         return None
     ratio = latency.p95 / latency.p50
@@ -274,18 +286,21 @@ def budget_checks(
         subject = "cost of judging (in all)"
         if extent != "all":
             subject = "cost of judging (per case)"
+            # None stays None: the run does not store what judging cost.
             if spent is not None:
                 spent /= max(count, 1)
         yield _budget_check(
             subject, spent, limit, count, unit=run.currency or "", missing="cost of judging"
         )
 
+    # Cases whose answer reports its tokens.
     counts = [tokens for tokens in run.cells(_TOKENS).values.tolist() if not math.isnan(tokens)]
     for extent, limit in config.max_tokens.items():
         if extent == RISE:
             yield _rise_check("tokens rise", rises.get("tokens"), limit, len(counts))
             continue
         spent = None
+        # Of the reported ones alone; without any, nothing is known.
         if counts:
             spent = math.fsum(counts)
         subject = "tokens (in all)"
@@ -331,8 +346,10 @@ def _latency_checks(
         if latency is not None:
             interval = _time_interval(latency, budget.figure)
             if budget.figure == "total":
+                # Times of single cases are not stored: their sum is mean times count.
                 observed = latency.mean * latency.count
             else:
+                # None for a percentile where cases shared calls.
                 observed = getattr(latency, budget.figure, None)
             if latency.sharing > 1:
                 missing = f"times of single cases (up to {latency.sharing} shared a call)"
@@ -408,6 +425,7 @@ def _budget_check(
         count: number of cases of the figure.
         missing: the end of "the run stores no", for a run without the figure.
     """
+    # Outcome and ground stay where nothing is observed; else `_against_limit` decides.
     check = GateCheck(
         kind=CheckKind.BUDGET,
         subject=subject,
@@ -430,7 +448,9 @@ class _Usage(NamedTuple):
     name: str
     """A stage, whose seconds it is; or ``"tokens"`` or ``"cost"``."""
     now: float
+    """The mean of a case in the run."""
     before: float
+    """In the baseline."""
     noted_from: float
     """From how many times as much on a note says so."""
 
@@ -467,6 +487,7 @@ def _usages(run: RunScores, baseline: RunScores | None) -> Iterator[_Usage]:
     times_before = _mean_times(baseline)
     for (stage, concurrency), time in _mean_times(run).items():
         time_before = times_before.get((stage, concurrency))
+        # A time of 0 has no rise that could be given in times.
         if time_before:
             yield _Usage(stage, time, time_before, _SLOWER)
     for name, metric in _USAGE_METRICS.items():
@@ -479,8 +500,10 @@ def _usages(run: RunScores, baseline: RunScores | None) -> Iterator[_Usage]:
             amount_before = amounts_before.get(id_)
             if amount is not None and amount_before is not None:
                 common_now.append(amount)
+                # Pairs of the same case, so that both means are of the same cases.
                 common_before.append(amount_before)
         total_before = math.fsum(common_before)
+        # Without tokens before, no rise can be given.
         if total_before:
             count = len(common_now)
             mean_now = math.fsum(common_now) / count
@@ -500,10 +523,12 @@ def dearer_notes(run: RunScores, baseline: RunScores | None) -> Iterator[str]:
             now = figure(usage.now, "tokens")
             before = figure(usage.before, "tokens")
         elif usage.name == "cost":
+            # Per thousand: the cost of one case would have too many zeros to be read.
             title = "Cost of the RAG per 1,000 cases"
             now = figure(1000 * usage.now)
             before = figure(1000 * usage.before)
         elif usage.now - usage.before > _NOTICEABLE:
+            # A stage of milliseconds may be twice as slow, and nobody notices.
             title = f"Time of {usage.name} per case"
             now = figure(usage.now, "s")
             before = figure(usage.before, "s")
@@ -558,6 +583,7 @@ def _floor_check(
     is_whole = slice_ is None
     observed, interval, count = _figure_of_metric(column, run, whole=is_whole)
     correction: Correction | None = None
+    # Labels of people decide over a judge's figure, where they are enough.
     if run.has_labels:
         corrected_figure = corrected(column, points_of(column, run))
         if corrected_figure is not None:
@@ -571,8 +597,10 @@ def _floor_check(
     is_worse = False
     if observed is not None and _is_beyond(observed, limit, bound):
         # A mean of the best value means that every case has it: one that has not disproves it.
+        # Of a `min` the highest value, of a `max` the lowest.
         best_value = column.high if bound == "min" else column.low
         is_worse = limit == best_value or _has_nothing(column, observed)
+        # Labels are corrected as a whole: the test of values would judge the uncorrected figure.
         if not is_worse and is_whole and correction is None:
             is_worse = _was_better(column, comparable_runs, config)
     check = GateCheck(
@@ -589,6 +617,7 @@ def _floor_check(
         interval=interval,
         corrected=correction,
         is_opinion=correction is None and column.is_judged,
+        # Cases to which it applies, measured or not.
         applies=int((~np.isnan(run.cells(column.name).coverage)).sum()),
     )
     return _against_limit(check, least=config.min_cases, is_worse=is_worse)
@@ -619,6 +648,7 @@ def _was_better(column: MetricColumn, comparable_runs: ComparableRuns, config: G
     A figure beyond its limit then fails though its interval still reaches the limit: the loss is
     real.
     """
+    # Without a mean over cases there is nothing to test.
     if comparable_runs is None or column.no_mean:
         return False
     run, baseline = comparable_runs
@@ -635,6 +665,7 @@ def _figure_of_metric(
     Args:
         whole: whether the run has all its cases; of a slice, a figure that is no mean is not known.
     """
+    # Such as a metric of another package, of which only the figure is stored.
     if not column.has_cells:
         return column.score, None, len(run.cases)
     if column.aggregate is not None:
@@ -665,6 +696,7 @@ def must_pass_check(
     """
     if not selectors:
         return
+    # In both runs the main metrics of the judged one.
     main = main_metrics(run.metrics)
     ids = _selected(selectors, run, baseline)
     _refuse_undecidable(run, ids, main)
@@ -674,6 +706,7 @@ def must_pass_check(
         outcome = GateOutcome.PASSED
         ground = Ground.HOLDS
     elif any(change.is_sure for change in lost):
+        # A loss that was seen often enough; one that may be chance leaves the check open.
         outcome = GateOutcome.FAILED
         ground = Ground.BROKEN
     else:
@@ -702,12 +735,14 @@ def _selected(selectors: Sequence[str], run: RunScores, baseline: RunScores | No
     Raises:
         ConfigError: a selector names no case: a typing error would else guard nothing.
     """
+    # Tags may be those of the baseline: a case that lost its tag must still pass.
     runs = [run] if baseline is None else [run, baseline]
     ids_of_run = set(run.table.ids)
     all_ids = set[str]().union(*(side.table.ids for side in runs))
     selected: dict[str, None] = {}
     for selector in selectors:
         ids: list[str] = []
+        # Only ids of the run can be meant in place of a label.
         # A case may have an id that begins like a label: the case is meant then.
         is_label = selector.startswith(("tag:", "language:")) and selector not in ids_of_run
         if is_label:
@@ -720,6 +755,7 @@ def _selected(selectors: Sequence[str], run: RunScores, baseline: RunScores | No
         if not ids:
             meant = did_you_mean(selector, run.table.ids)
             raise ConfigError(f"must_pass: '{selector}' names no case of this run.{meant}")
+        # A dict: each case once, in the order of the selectors.
         selected |= dict.fromkeys(ids)
     return list(selected)
 
@@ -738,6 +774,7 @@ def _refuse_undecidable(run: RunScores, ids: Sequence[str], main: Sequence[Metri
     """
     undecidable: list[str] = []
     for id_, place in zip(ids, run.table.places(ids).tolist(), strict=True):
+        # A case that the run does not have is lost, and needs no metric.
         if place >= 0 and all(passes(run, place, column) is None for column in main):
             undecidable.append(id_)
     if undecidable:
@@ -756,6 +793,7 @@ def _failing(
     The gate fails by new losses alone. A question that was edited is a new one, and a case that the
     run no longer has is lost.
     """
+    # -1 where the run does not have the case.
     places = run.table.places(ids).tolist()
     unchanged_ids: set[str] = set()
     earlier_places = places  # without a baseline they are not looked at
@@ -768,10 +806,12 @@ def _failing(
             continue
         changes: list[CaseChange] = []
         for column in main:
+            # None, that the metric does not apply, is no failure.
             if passes(run, place, column) is not False:
                 continue
             before = None
             failed_before = False
+            # An edited case is new: the baseline's verdict was on another question.
             if baseline is not None and id_ in unchanged_ids:
                 before = baseline.cells(column.name).cell(earlier_place).value
                 failed_before = passes(baseline, earlier_place, column) is False
@@ -821,12 +861,14 @@ def asked_again(check: GateCheck, asked: RunScores) -> GateCheck:
         verdicts = [passes(asked, place, column) for column in main]
         has_passed.append(False not in verdicts)  # None: the metric does not apply
 
+    # Consumed below in the order in which the cases were asked.
     results = iter(has_passed)
     lost: list[CaseChange] = []
     for change in check.lost:
         if change.is_sure:
             lost.append(change)
             continue
+        # All further asks of one case come in a row.
         times_passed = sum(next(results) for _ in range(ASKS - 1))
         # With the first time, which was lost, most of the asks decide.
         if 2 * times_passed < ASKS:

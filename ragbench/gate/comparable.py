@@ -50,6 +50,7 @@ def compare_inputs(
     Args:
         columns: the metrics that the gate judges.
     """
+    # By their content: a case under another id is the same.
     baseline_by_new_ids, renamed = under_ids_of(run, baseline)
     same_ids = unchanged(run, baseline_by_new_ids)
     change = None
@@ -61,15 +62,18 @@ def compare_inputs(
     refusals = list(_refusals(run, baseline, is_shared=bool(same_ids)))
     comparable_runs = None
     if not refusals:
+        # In the run's order, and the baseline beside it: positions are then the same cases.
         common_run = run.on(same_ids)
         comparable_runs = (common_run, baseline_by_new_ids.beside(common_run))
     comparable_metrics: set[str] = set()
     other_metrics: list[MetricColumn] = []
     for column in columns:
+        # The same formula, by its version and code.
         if baseline.measures(column):
             comparable_metrics.add(column.name)
         else:
             other_metrics.append(column)
+    # Metrics that do not compare leave those that do: the refusal is only of them.
     if other_metrics:
         refusals.append(_other_metrics(other_metrics, baseline))
     return Comparability(
@@ -91,6 +95,7 @@ def _refusals(run: RunScores, baseline: RunScores, *, is_shared: bool) -> Iterat
     """
     if not is_shared:
         yield _no_case_in_common(run, baseline)
+    # Ids of chunks and of documents are one scale; see `scale_of`.
     if scale_of(run.matching) != scale_of(baseline.matching):
         way_now = _MATCHED.get(run.matching, run.matching)
         way_before = _MATCHED.get(baseline.matching, baseline.matching)
@@ -102,6 +107,7 @@ def _refusals(run: RunScores, baseline: RunScores, *, is_shared: bool) -> Iterat
             ),
             remedy=_scored_anew(baseline),
         )
+    # Both None: neither run was judged.
     if run.fingerprints.get("judge") != baseline.fingerprints.get("judge"):
         yield Refusal(
             what="judge",
@@ -129,6 +135,7 @@ def _no_case_in_common(run: RunScores, baseline: RunScores) -> Refusal:
             remedy=("add a run of main to it, which keeps its history: ragbench baseline add RUN"),
         )
     remedy = _NEW_BASELINE
+    # With unsaved changes its system cannot be made again.
     if baseline.commit is not None and not baseline.dirty:  # its system can be checked out
         remedy = f"ask the baseline's system these cases with --reask-baseline; or {remedy}"
     return Refusal(what="dataset", reason=reason, remedy=remedy)
@@ -176,6 +183,7 @@ def _dataset_change(
         same_ids: of the cases that both have unchanged.
         renamed: by the run's id of a case, the id that it had in the baseline.
     """
+    # Chained: all of the run's cases and all of the baseline's are the common ones.
     has_same_cases = len(same_ids) == len(run.cases) == len(baseline.cases)
     if has_same_cases and not renamed:
         return None
@@ -189,7 +197,9 @@ def _dataset_change(
             edited.append(id_)
         else:
             added.append(id_)
+    # What is left of the baseline: neither unchanged nor edited.
     gone = baseline_ids - same_ids - set(edited)
+    # Of all cases, also those that were added or are gone.
     counts_before = Counter(chain.from_iterable(labels_of(baseline)))
     counts_now = Counter(chain.from_iterable(labels_of(run)))
     labels: list[LabelCount] = []
@@ -200,6 +210,7 @@ def _dataset_change(
             labels.append(LabelCount(label, before, now))
     return DatasetChange(
         common=len(same_ids),
+        # As old and new id; the mapping has them the other way round.
         renamed=tuple((old, new) for new, old in renamed.items()),
         edited=tuple(edited),
         added=tuple(added),
@@ -222,6 +233,7 @@ def _new_scores(run: RunScores, same_ids: set[str]) -> Iterator[NewScore]:
         is_common_value = is_measured & is_same
         new = values[is_new_value].tolist()
         common = values[is_common_value].tolist()
+        # Without values on both sides there is nothing to compare.
         if new and common:
             yield NewScore(column.name, fmean(new), len(new), fmean(common), len(common))
 
@@ -294,6 +306,7 @@ def _other_metrics(columns: Sequence[MetricColumn], baseline: RunScores) -> Refu
         if baseline_column is None:
             reason = f"version {column.version}, there not measured"
         elif baseline_column.version == column.version:
+            # Same version, and yet not the same metric: its code has another digest.
             reason = "the code that computes it has changed"
         else:
             reason = f"version {column.version}, there version {baseline_column.version}"
@@ -319,11 +332,13 @@ def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> 
     Args:
         texts: whether settings are quoted where both runs hold them; a baseline file does not.
     """
+    # None: unknown, as in a baseline of an earlier version; empty: recorded answers.
     if before.origins is None or now.origins is None:
         missing = before if before.origins is None else now
         return SystemChange(
             unknown=f"{missing.source} does not say what its answers came from; a run's folder does"
         )
+    # Texts only where both sides have them: a missing one would look like a change.
     if not texts or before.made_of or now.made_of:
         before = _without_texts(before)
         now = _without_texts(now)
@@ -331,6 +346,7 @@ def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> 
     if recorded:
         return SystemChange(unknown=f"the answers of {' and '.join(recorded)} are recorded")
     return SystemChange(
+        # A dict: several stages may give the same sentence.
         changes=tuple(dict.fromkeys(_changes_of_system(before, now))),
         unseen=tuple(dict.fromkeys(_unseen_of_systems(before, now))),
     )
@@ -361,12 +377,14 @@ def check_one_system(runs: Sequence[RunScores]) -> None:
         RunMismatchError: the runs differ in an origin, or in the part of a manifest in `_SYSTEM`.
     """
     reasons: list[str] = []
+    # Each with the first: runs that equal it equal each other.
     for run in runs[1:]:
         changes = system_change(runs[0], run).changes
         if changes:
             reasons.append("; ".join(changes[:_SHOWN]))
     for part in _SYSTEM:
         fingerprints = {run.fingerprints.get(part) for run in runs}
+        # A manifest without the part cannot show that it is the same.
         if len(fingerprints) > 1 or None in fingerprints:
             reasons.append(f"their {part} differ")
     if not reasons:
@@ -375,6 +393,7 @@ def check_one_system(runs: Sequence[RunScores]) -> None:
         f"{', '.join(run.source for run in runs)} are not runs of one unchanged system: "
         f"{reasons[0]}. Differences between systems are shown by: ragbench compare"
     )
+    # Without origins, recorded answers, nothing shows that they are of one system.
     if not all(run.origins for run in runs):
         message += ". Runs of recorded answers are added one by one: ragbench baseline add RUN"
     raise RunMismatchError(message)
@@ -389,6 +408,7 @@ def _changes_of_system(before: RunScores, now: RunScores) -> Iterator[str]:
     origins_before = {origin.stage: origin for origin in before.origins or ()}
     origins_now = {origin.stage: origin for origin in now.origins or ()}
     common_stages = [stage for stage in origins_now if stage in origins_before]
+    # Stages that are not named come first; sorting keeps their order otherwise.
     common_stages.sort(key=lambda stage: _LATER_STAGES.get(stage, 0))
     stages_of_sentence: dict[str, list[str]] = {}
     for stage in common_stages:
@@ -397,6 +417,7 @@ def _changes_of_system(before: RunScores, now: RunScores) -> Iterator[str]:
             sentence = change.sentence.removeprefix("stage_identity.")
             stages_of_sentence.setdefault(sentence, []).append(stage)
     for sentence, stages in stages_of_sentence.items():
+        # Where all stages changed alike, the sentence needs no names.
         if len(stages) == len(common_stages):
             yield sentence
         else:

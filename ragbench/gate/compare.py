@@ -52,10 +52,12 @@ def common_cases(
         renamed_runs.append(renamed_run)
     runs = renamed_runs
     same_ids = unchanged(*runs)
+    # Unchanged and as many in each: all runs have the same cases.
     if all(len(same_ids) == len(run.cases) for run in runs):
         if not same_ids:
             raise RunMismatchError("the runs hold no cases")
         return _in_order_of_first(runs), ""
+    # By ids: an id in all runs whose content differs counts as changed.
     ids_in_all, ids_in_any = _common_and_all_ids(runs)
     changed = len(ids_in_all) - len(same_ids)
     missing = len(ids_in_any) - len(ids_in_all)
@@ -70,6 +72,7 @@ def common_cases(
     if not same_ids:
         raise RunMismatchError(f"the runs {sources} have no case in common: {difference}")
     note = f"Compared on {counted(len(same_ids), 'case')}, the same in all runs: {difference}."
+    # The first run is cut, and the others follow it.
     return _in_order_of_first([runs[0].on(same_ids), *runs[1:]]), note
 
 
@@ -107,6 +110,7 @@ def cases_of_id(
     """
     common_ids, ids_in_any = _common_and_all_ids(runs)
     left_out = len(ids_in_any) - len(common_ids)
+    # Ids that are not in every run are left out only where the user allows it.
     if not common_ids or (left_out and not only_common_cases):
         sources = ", ".join(run.source for run in runs)
         message = (
@@ -142,9 +146,11 @@ def _other_right_answers(runs: Sequence[RunScores]) -> int:
     for run in runs:
         texts = run.table.texts
         if texts is not None:
+            # Read by place: all runs have the same cases in the same order here.
             every_place = range(len(run.cases))
             answers_of_runs.append([case.right for case in texts.of(every_place)])
     count = 0
+    # Without any texts there is no case to compare, and the count is 0.
     for answers_of_case in zip(*answers_of_runs, strict=True):
         distinct_answers = set(answers_of_case)
         distinct_answers.discard("")  # a case without a right answer contradicts none
@@ -231,14 +237,17 @@ def compare(
             "Example: ragbench compare RUN_A RUN_B; in Python, compare(run_a, run_b)"
         )
     original_runs = [_scores_of(run) for run in runs]
+    # Both take the runs and give them with equal cases and a note.
     join = common_cases if same == "content" else cases_of_id
     common_runs, note = join(original_runs, only_common_cases=only_common_cases)
+    # Then a metric over the whole run is not that of the compared cases.
     is_restricted = False
     for run, original in zip(common_runs, original_runs, strict=True):
         is_restricted |= len(run.cases) < len(original.cases)
     marked_runs = list(zip(MARKS, common_runs, strict=False))
     first_mark, first_run = marked_runs[0]
 
+    # Metrics of any run are listed; only those of all can decide whether a case passes.
     columns = _every_metric(common_runs)
     columns_of_all: list[MetricColumn] = []
     for column in columns:
@@ -254,6 +263,7 @@ def compare(
     systems: list[SystemChange] = []
     flows: list[CauseFlow] = []
     is_named = main is not None
+    # Each run beside the first; the others are not compared with each other.
     for mark, run in marked_runs[1:]:
         marks = (first_mark, mark)
         pair, changes = case_changes(
@@ -266,6 +276,7 @@ def compare(
     notes = [*_formula_notes(compared)]
     if note:
         notes.append(note)
+    # How correctness by words is to be read, with or without labels of people.
     if any(metric.name == WORDS_RIGHT for metric in compared):
         notes += words_notes(common_runs)
     notes += _notes_on_comparison(marked_runs, compared)
@@ -318,6 +329,7 @@ def _system_change(first_run: RunScores, run: RunScores) -> SystemChange:
     An edited question changes answers like an edited system does.
     """
     change = system_change(first_run, run, texts=True)
+    # Joined by id, cases may be asked in another way; joined by content there is none.
     edited = len(first_run.cases) - len(unchanged(first_run, run))
     if not edited:
         return change
@@ -345,12 +357,14 @@ def cause_flows(
         return
     ids_of_way: dict[tuple[Cause, Cause], list[str]] = {}
     for id_, before, now in zip(first_run.table.ids, causes_before, causes_now, strict=True):
+        # A case without a cause in one run has gone no way.
         if before is not None and now is not None:
             ids_of_way.setdefault((before, now), []).append(id_)
 
     order = list(Cause)
     # The most frequent way first; of equally frequent ones, by the order of the causes.
     ways = sorted(ids_of_way, key=lambda way: (order.index(way[0]), order.index(way[1])))
+    # Two sorts, since sorting keeps the order of equal ones.
     ways.sort(key=lambda way: len(ids_of_way[way]), reverse=True)
     for before, now in ways:
         ids = ids_of_way[before, now]
@@ -427,11 +441,13 @@ def _left_out_notes(metrics: Sequence[MetricComparison]) -> Iterator[str]:
     for metric in metrics:
         for difference in metric.differences:
             marks = (difference.first, difference.second)
+            # In either direction: each run may lack cases that the other measured.
             for lacking, measuring in permutations(marks, 2):
                 count = difference.left_out.get(lacking)
                 if count:
                     cases = counted(count, "case was", "cases were")
                     text = f"{cases} measured in {measuring} and not in {lacking}"
+                    # Metrics with the same sentence share it.
                     metrics_by_text.setdefault(text, []).append(metric.name)
     for text, names in metrics_by_text.items():
         yield f"{', '.join(names)}: {text}; the difference leaves them out."
@@ -450,6 +466,7 @@ def cases_beside(run: RunScores, earlier: RunScores, *, max_texts: int | None = 
         RunMismatchError: no case is the same in both.
     """
     earlier, _ = under_ids_of(run, earlier)  # a case may have another id now
+    # -1 for an id that the earlier run does not have.
     is_in_both = earlier.table.places(run.table.ids) >= 0
     same_ids = int(is_in_both.sum())
     unchanged_ids = unchanged(run, earlier)
@@ -458,6 +475,7 @@ def cases_beside(run: RunScores, earlier: RunScores, *, max_texts: int | None = 
             f"{run.source} and {earlier.source} have no case in common: {same_ids:,} have the same "
             "id, and another content"
         )
+    # In the run's order; `beside` puts the earlier run in the same.
     now = run.on(unchanged_ids)
     before = earlier.beside(now)
     columns = [column for column in run.metrics if earlier.measures(column)]
@@ -468,10 +486,12 @@ def cases_beside(run: RunScores, earlier: RunScores, *, max_texts: int | None = 
     return Against(
         source=earlier.source,
         rag=earlier.rag,
+        # Read only when a page opens a case: texts of all would fill memory.
         read_cases=partial(_cases_before, before, now, names, kinds),
         changed=changed,
         pair=pair,
         flows=tuple(cause_flows((SIDES[0], before), (SIDES[1], now))),
+        # In both by id, and with another content.
         edited=same_ids - len(unchanged_ids),
         added=len(run.cases) - same_ids,
         gone=len(earlier.cases) - same_ids,
@@ -513,6 +533,7 @@ def _cases_before(
             kind=kinds.get(id_),
             cause=causes[place] if causes else None,
             response=before.response,
+            # Whether the earlier run has texts at all: a baseline file has none.
             tells_texts=before.query is not None,
             ids=id_change(before.retrieved_ids, now.retrieved_ids),
             scores=tuple(scores),

@@ -189,6 +189,7 @@ class _Section(SettingsFile):
 
         The whole place is named, since a key such as ``min`` stands below many metrics.
         """
+        # A mistake in a value that an option put there is the option's.
         if place in self.options:
             flag, refusal = self.options[place]
             self.problems.append(Problem(path=flag, message=refusal))
@@ -205,6 +206,7 @@ class _Section(SettingsFile):
         Args:
             entries: as typed, such as ``recall@5=0.8``.
         """
+        # Names of this option so far, without regard to capitals.
         names: set[str] = set()
         for entry in entries:
             # From the right: names of metrics may hold an equals sign, numbers hold none.
@@ -223,6 +225,7 @@ class _Section(SettingsFile):
             names.add(name.casefold())
             place = _place_of_option(option, match.groups())
             content = _with_value(self.file.value, place, text)
+            # The file itself stays as it was on disk: only the tree in memory is changed.
             self.file = replace(self.file, value=content)
             if self.at(place) is text:  # a file of another form leaves no place for it
                 self.options[place] = option.flag, refusal
@@ -250,6 +253,7 @@ class _Section(SettingsFile):
         for name in self.mapping(place):
             inner_place = (*place, name)
             problems_before = len(self.problems)
+            # Notes a mistake where the entry is no mapping.
             self.mapping(inner_place)
             if len(self.problems) == problems_before:
                 yield inner_place
@@ -266,6 +270,7 @@ def _place_of_option(option: LimitOption, names: Sequence[str]) -> Place:
         names: what takes the place of each ``{}`` in `LimitOption.place`, such as a metric.
     """
     remaining = list(names)
+    # `pop(0)`: the names are used up in the order of the places.
     place: list[str] = ["gate"]
     for part in option.place.split():
         place.append(remaining.pop(0) if part == "{}" else part)
@@ -280,12 +285,14 @@ def _with_value(tree: Any, place: Place, value: object) -> Any:
     """
     if not place:
         return value
+    # Unchanged: the file's reader reports what is wrong with its form.
     if tree is not None and not isinstance(tree, Mapping):
         return tree
     branches: dict[Any, Any] = {}
     for key, branch in cast("Mapping[Any, Any]", tree or {}).items():
         branches[str(key)] = branch
     key = place[0]
+    # Keys as texts, since YAML may read a name such as 404 as a number.
     branches[key] = _with_value(branches.get(str(key)), place[1:], value)
     return branches
 
@@ -305,18 +312,23 @@ def read_gate_config(
     Raises:
         ConfigError: with every mistake of the file and of the options at once.
     """
+    # A file without content, in which options find their place.
     content = YamlFile(path="", value={}, lines={(): 1})
     if path is not None:
         content = read_yaml(path)
     file = _Section(file=content)
     entries_of_options = options or {}
+    # Before the section is read: options are then part of it.
     for name, option in OPTIONS.items():
         file.take(option, entries_of_options.get(name, ()))
     config = GateConfig()
+    # Options alone make a section, too.
     if file.mapping(()).get("gate") is not None:
         config = _read_section(file)
     elif not optional and not file.problems:
+        # With mistakes of options, theirs are enough.
         file.wrong((), "there is no section 'gate', or nothing in it")
+    # Raises all mistakes at once.
     file.finish()
 
     # Paths in a file are meant from the folder that it lies in.
@@ -337,6 +349,7 @@ def _read_section(file: _Section) -> GateConfig:
     values: dict[str, Any] = {}
     for key, kind in SINGLE_VALUES.items():
         value = file.value((*place, key), kind)
+        # Absent keys keep the record's default.
         if value is not None:
             values[key] = value
     metrics: dict[str, MetricGate] = {}
@@ -360,6 +373,8 @@ def _beside(folder: Path, entry: str) -> str:
 
     A configuration can then be used from any folder.
     """
+    # From the right: a metric's name may hold an equals sign; without one, `metric` and `equals`
+    # are "".
     metric, equals, file = entry.rpartition("=")
     return f"{metric}{equals}{folder / file}"
 
@@ -389,9 +404,11 @@ def demanded(
     file = path
     if file is None and _DEFAULT_FILE.is_file():
         file = _DEFAULT_FILE
+    # A file that the user names must have the section.
     config = read_gate_config(file, optional=path is None, options=options)
     if baseline:
         config = replace(config, baseline=baseline)
+    # Options take the place of the file's list, and are not added to it.
     cases = tuple(must_pass)
     if cases:
         config = replace(config, must_pass=cases)
@@ -437,6 +454,7 @@ def _metric_gate(file: _Section, place: Place) -> MetricGate:
     """
     demands = file.mapping(place, (*_LIMITS, "slices"))
     limits = _limits_at(file, place)
+    # Keys without a value demand nothing.
     if all(demand is None for demand in demands.values()):
         file.wrong(place, "no check: give min, max, max_drop or slices")
     slices = tuple(_slices_at(file, (*place, "slices"), limits))
@@ -486,6 +504,7 @@ def _slices_at(file: _Section, place: Place, limits: FigureLimits) -> Iterator[S
             selectors.append((selector, None))
     for selector, own_limits in selectors:
         by, colon, value = selector.partition(":")
+        # "tag" or "language", alone for all of its values.
         is_kind = by in ("tag", "language")
         lacks_value = bool(colon) and not value  # "tag:" names neither all tags nor one
         if is_kind and not lacks_value:

@@ -21,6 +21,7 @@ class Demand(NamedTuple):
     column: MetricColumn
     limits: FigureLimits
     slice: SliceGate | None = None
+    """None: on all cases."""
 
     @property
     def drops(self) -> bool:
@@ -47,6 +48,7 @@ def demands_of(
     demands = list(_configured_demands(run, config))
     # A baseline that is named and not there: the gate then says which drops it cannot judge.
     lacks_baseline = baseline is None and config.baseline is not None
+    # Without metrics named, or with a baseline: else limits alone are demanded.
     if baseline is not None or (lacks_baseline and not config.metrics):
         demands += _default_demands(run, baseline, config, demands)
     problems: list[str] = []
@@ -59,7 +61,9 @@ def demands_of(
                 f"max_latency: the run has no stage '{budget.stage}'; it has {', '.join(stages)}"
             )
     if problems:
+        # The same problem may come of several slices: each is given once.
         raise ConfigError("\n".join(dict.fromkeys(problems)))
+    # These count as demands, too: a gate of a budget alone checks something.
     budgets = config.latency or config.max_cost or config.max_tokens or config.must_pass
     if not demands and not budgets:
         raise ConfigError(
@@ -80,6 +84,7 @@ def _configured_demands(run: RunScores, config: GateConfig) -> Iterator[Demand]:
         return
     lacks = f"{run.source} does not measure"
     columns = named_columns(run.metrics, tuple(config.metrics), lacks, "It measures")
+    # The order is that of the configuration: columns pair with their demands.
     for column, gate in zip(columns, config.metrics.values(), strict=True):
         yield Demand(column, gate.limits)
         # A slice without limits of its own is held to the metric's max_drop, not to its min.
@@ -98,10 +103,12 @@ def _default_demands(
     Args:
         demands: those of the configuration; a metric with a ``max_drop`` of its own needs no other.
     """
+    # Metrics with a `max_drop` of their own are held already.
     columns_held = [demand.column for demand in demands if demand.drops]
     columns = list(figures_of(run, baseline, columns_held))
     if not columns and not columns_held:  # a run that measures none of these figures
         columns = list(comparable_columns(run, baseline))
+    # A metric without two ends has no share that could be tolerated.
     for column in columns:
         if column.scale:
             yield Demand(column, FigureLimits(max_drop=config.max_drop * column.scale))
@@ -132,6 +139,7 @@ def on_cases(
 
     Checks are made of these pairs, so that every slice is judged like the whole.
     """
+    # Only filled where some demand is on a slice: labels of all cases take time.
     slices: dict[str, list[int]] = defaultdict(list)
     if any(demand.slice for demand in demands):
         for place, labels in enumerate(labels_of(run)):
@@ -145,6 +153,7 @@ def on_cases(
         if demand.slice.value:
             names = [f"{prefix}{demand.slice.value}"]
         else:
+            # Sorted, so that the checks are in the same order in every run.
             names = sorted(name for name in slices if name.startswith(prefix))
         for name in names:
             places = slices.get(name, [])  # a slice that is named may have no case
@@ -165,12 +174,14 @@ def _impossible_limits(demand: Demand) -> Iterator[str]:
     reason = _why_no_drop(column)
     if demand.drops and reason:
         yield f"{name}: a max_drop cannot be judged, since {reason}"
+    # A metric over the whole run has no values of single cases.
     if demand.slice is not None and not column.has_cells:
         yield f"{name}: slices cannot be judged, since a report holds no per-case values of it"
     if limits.minimum is not None and high is not None and limits.minimum > high:
         yield f"{name}: min is {limits.minimum:g}, and its largest value is {high:g}"
     if limits.maximum is not None and low is not None and limits.maximum < low:
         yield f"{name}: max is {limits.maximum:g}, and its smallest value is {low:g}"
+    # The whole scale: no case can lose more.
     if limits.max_drop is not None and scale is not None and limits.max_drop >= scale:
         yield (
             f"{name}: max_drop is {limits.max_drop:g}, and it cannot fall by more than "
@@ -183,6 +194,7 @@ def _why_no_drop(column: MetricColumn) -> str:
 
     A test of drops needs a mean over cases, with a better side.
     """
+    # With values of each case, the figure itself can still be held to a limit.
     if column.no_mean and column.has_cells:
         return f"{column.no_mean}; give min or max"
     if column.no_mean:

@@ -52,6 +52,7 @@ def followed(
         metric = _metric_before(drift, column)
         sums_before: Sums = {}
         if drift is not None and metric is not None:
+            # The record of a metric begins anew where its formula has changed.
             sums_before = _sums_of_cases(drift, column.name)
         if metric is None:
             metric = MetricDrift(
@@ -59,6 +60,7 @@ def followed(
             )
         if column.name in anew:
             # What the bets have won so far stays: the level is for all looks.
+            # Looks and evidence stay, steps begin anew: a line must not cross the break.
             metric = replace(metric, since=run.date, commit=run.commit, steps=())
             sums_before = {}
 
@@ -67,6 +69,7 @@ def followed(
         for id_, case_sums in sums.items():
             sums_by_metric = cases.setdefault(id_, {})
             sums_by_metric[column.name] = _rounded_sums(case_sums)
+        # The first run of a metric has no case to move.
         if moves:
             step = round(math.fsum(moves) / len(moves), _DIGITS)
             metric = replace(metric, steps=(*metric.steps, step))
@@ -100,14 +103,17 @@ def _next_sums(
     for id_ in ids:
         score = scores.get(id_)
         before = sums_before.get(id_)
+        # Only a case that did not change makes a step from its last score.
         if before is not None and id_ in same:
             sums[id_] = before.then(number, score)
             if score is not None:
                 moves.append(score - before.last)
         elif before is not None and is_aside:
             # Of a case that is kept and was asked in another way, this run says nothing.
+            # None: the sums count the run as one without a score.
             sums[id_] = before.then(number, None)
         elif score is not None:
+            # A new or edited case begins with this run.
             sums[id_] = CaseSums.of(number, score)
     return sums, moves
 
@@ -141,8 +147,10 @@ def _with_look(
     Args:
         number: of main's newest run, counted from 0.
     """
+    # One step less than runs: with fewer runs no line is drawn.
     if len(metric.steps) < LEAST - 1:
         return metric
+    # Of the run at hand: cases that it does not have are clusters of their own.
     cluster_of_case = dict(zip(run.table.ids, run.clusters, strict=True))
     clusters = [cluster_of_case.get(id_) for id_ in sums]
     bet = bet_on_fall(
@@ -153,6 +161,7 @@ def _with_look(
         steps=metric.steps,
     )
     looks = metric.looks + 1
+    # A share of the level for each look, which gets smaller: all looks together keep the level.
     evidence = metric.evidence + stake(looks) * bet
     # Rounded, so that the baseline file has no digits that a rounding error made.
     return replace(metric, looks=looks, evidence=float(f"{evidence:.6g}"))
@@ -224,6 +233,7 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
         return
     for metric in drift.metrics:
         column = run.column(metric.metric)
+        # Of another formula, or not looked at yet: nothing is known of a fall.
         if column is None or column.identity != metric.identity or not metric.looks:
             continue
         tolerance = _tolerance(column)
@@ -239,6 +249,7 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
         sums: list[CaseSums] = []
         for id_, score in zip(run.table.ids, _scores_of_cases(run, column), strict=True):
             if score is not None and id_ in sums_by_id:
+                # Only cases with a score in this run and a line through main's.
                 scores.append(score)
                 sums.append(sums_by_id[id_])
         if not scores:
@@ -252,7 +263,9 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
                 kind=CheckKind.DRIFT,
                 subject=f"drift: {metric.metric}",
                 outcome=GateOutcome.FAILED if is_lost else GateOutcome.PASSED,
+                # Shown, and yet passed: this run is back at the old level.
                 ground=Ground.SHOWN if is_shown else Ground.HOLDS,
+                # In the metric's own direction: scores were turned so that larger is better.
                 observed=column.sign * mean_now,
                 limit=tolerance,
                 bound="max_drop",
@@ -338,6 +351,7 @@ def _trend_of_metric(
     sign = column.sign
     p_value = 1.0
     if metric.evidence:
+        # Evidence is that of bets: its inverse is a p-value, here for the most metrics at once.
         p_value = min(1.0, _MAX_METRICS / metric.evidence)
     return MainTrend(
         start=sign * (end + fallen),

@@ -49,8 +49,10 @@ class DropQuestion(RegressionQuestion):
     """Did this metric fall by more than is tolerated, on all cases or on a slice?"""
 
     kind: CheckKind
+    """A drop on all cases, on a slice, or of coverage."""
     column: MetricColumn
     slice: str | None = None
+    """Its name; None for all cases."""
     same: tuple[str, ...] = ()
     """Metrics that are the same number on every case."""
 
@@ -108,6 +110,7 @@ class _SameNumbers(NamedTuple):
     group: str
     """Metrics of two groups are the same number only by chance."""
     sign: float
+    """1 where more is better, else -1."""
     unit: str
     differences: int
     """Digest of the measured places and of the differences there."""
@@ -124,6 +127,7 @@ class _SameNumbers(NamedTuple):
         """
         sample = question.sample
         column = question.column
+        # As bytes of one type: equal places give equal bytes.
         places = np.asarray(sample.places, np.int64).tobytes()
         return cls(
             slice=question.slice,
@@ -132,6 +136,7 @@ class _SameNumbers(NamedTuple):
             group=column.group,
             sign=column.sign,
             unit=column.unit,
+            # Within one process only, where equal bytes hash alike: the number is not stored.
             differences=hash((places, sample.differences.tobytes())),
             before=sample.before,
             after=sample.after,
@@ -150,6 +155,7 @@ def one_row_each(questions: Iterable[DropQuestion]) -> Iterator[DropQuestion]:
     for question in questions:
         numbers = _SameNumbers.of(question)
         questions_of_numbers.setdefault(numbers, []).append(question)
+    # In the order of the first question of each group.
     for shown, *repeated in questions_of_numbers.values():
         names = [question.column.name for question in repeated]
         yield replace(shown, same=tuple(names))
@@ -171,6 +177,7 @@ def paired(
     ids = run.table.ids
     clusters = run.clusters
     if places is not None:
+        # Cells of a slice are a copy: the table itself stays whole.
         before = before.take(places)
         now = now.take(places)
         chosen: list[int] = places.tolist()
@@ -178,6 +185,7 @@ def paired(
         clusters = [clusters[place] for place in chosen]
 
     repeats = None
+    # Only where some case was asked several times: the test then asks for the times case by case.
     if now.repeats or before.repeats:
         repeats = partial(_scores_each_time, now, before)
     return paired_columns(
@@ -224,11 +232,13 @@ def coverage_questions(
             continue  # measured on every case that they apply to
         before = baseline.cells(column.name).coverage
         after = run.cells(column.name).coverage
+        # Nothing was measured before: nothing can be lost.
         if not np.nansum(before):
             continue
         # A case that one run measures, and to which the metric does not even apply in the other,
         # counts as not measured there.
         lost = np.isnan(after) & (before > 0.0)
+        # `coverage` is made anew at each reading, so that the table is not changed here.
         gained = np.isnan(before) & (after > 0.0)
         after[lost] = 0.0
         before[gained] = 0.0
@@ -241,6 +251,7 @@ def coverage_questions(
             ids=run.table.ids,
             labels=run.clusters,
             repeats=_coverage_each_time(run.cells(name), baseline.cells(name)),
+            # By the first of the metrics: the others are measured on the same cases.
         )
         yield DropQuestion(
             kind=CheckKind.COVERAGE,
@@ -261,6 +272,7 @@ def shown_checks(
     """
     for column in columns:
         sample = paired(column, run, baseline)
+        # Not measured in both runs on any case.
         if not len(sample.places):
             continue
         question = DropQuestion(
@@ -270,6 +282,7 @@ def shown_checks(
             largest_drop=column.scale,
             sample=sample,
         )
+        # Without a test, the interval is that of the mean difference alone.
         interval = mean_interval(sample.totals(), bounds=column.reach)
         drop = _untested_drop(question, interval)
         yield worded(question.check(drop, GateOutcome.NOT_JUDGED, Ground.NOT_HELD))
@@ -338,6 +351,7 @@ def drop_checks(
     unmoved: list[DropQuestion] = []
     on_all_cases: list[DropQuestion] = []
     for question in questions:
+        # Of coverage, whether any case is measured in one run only.
         has_moved = question.sample.differences.any()
         if question.slice is not None:
             on_slices.append(question)
@@ -382,6 +396,7 @@ def _family_checks(
     )
     decisions = dict(zip(ordered, decided, strict=True))
     # Each row is one more chance of a false one.
+    # Coverage is no row of its own: it is judged beside its metric.
     rows = [question for question in family if question.kind is not CheckKind.COVERAGE]
     enough = _FEW * (1.0 + math.log2(max(len(rows), 1)))
     checks: list[GateCheck] = []
@@ -408,13 +423,16 @@ def _check_of_question(
     if len(question.sample.places):
         drop = _tested_drop(question, decision)
     ground = _ground_of_test(question.sample, decision, drop, least)
+    # A test that shows the loss needs no other sign; too few cases excuse any.
     if drop is not None and ground not in (Ground.SHOWN, Ground.TOO_FEW_CASES):
         ground = _too_much(question, drop, enough) or ground
+    # A metric that rose has lost nothing, however unsure the test is.
     if drop is not None and drop.loss < 0.0 and ground in _NOT_SHOWN:
         ground = Ground.NOT_LOWER
 
     passes = ground in _PASSING
     if question.kind is CheckKind.COVERAGE:  # what is tolerated is no question
+        # Measuring fewer cases fails only where it is shown or too much.
         passes = drop is None or drop.loss <= drop.tolerance
     if ground in (Ground.SHOWN, Ground.HALVED, Ground.ALL_LOST):
         outcome = GateOutcome.FAILED
@@ -422,6 +440,7 @@ def _check_of_question(
         outcome = GateOutcome.PASSED
     else:
         outcome = GateOutcome.INCONCLUSIVE
+    # Worded last: the sentences are made of outcome and ground.
     return worded(question.check(drop, outcome, ground), least=least)
 
 
@@ -450,6 +469,7 @@ def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | Non
     if question.column.low != 0.0 or drop.rises or drop.loss <= drop.tolerance:
         return None
 
+    # How much there was: a mean of 0.5 over 8 documents is 4.
     had = drop.before * drop.clusters
     is_all = drop.after <= _LEFT * drop.before
     if question.slice is not None:
@@ -461,7 +481,9 @@ def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | Non
     if is_all:
         # Every metric is one more chance of a false loss. Where a test can show a loss, too, many
         # metrics need more documents that lose.
+        # Documents on which something was lost.
         losing = sum(total < 0.0 for total in question.sample.totals().sums)
+        # Of more than `_DOCUMENTS` more must lose, the more metrics there are.
         needed = LEAST if are_few else LEAST - 1.0 + enough / _FEW
         if losing >= needed:
             return Ground.ALL_LOST
@@ -490,14 +512,18 @@ def _ground_of_test(
     if decision.change is ChangeKind.NOT_WORSE:
         return Ground.RULED_OUT
     if sample.lost == 0:
+        # Without a case that lost, it is unchanged, or better.
         return Ground.UNCHANGED if sample.gained == 0 else Ground.NONE_LOST
     if decision.test.informative == 0:
         return Ground.EXACTLY_TOLERATED
+    # A few large gains may hide a loss of most cases.
     if decision.hides_rare_gains:
         return Ground.RARE_GAINS
+    # On so few documents no test of this level could ever show a loss.
     if not decision.can_show:
         return Ground.TOO_FEW_CLUSTERS
     interval = decision.difference
+    # An interval without an end has its mean as the only guide.
     low = interval.mean if interval.low is None else interval.low
     if low is not None and low > -drop.tolerance:
         return Ground.RARE_LOSSES  # the interval holds no such loss, and yet one may be rare
@@ -538,9 +564,11 @@ def _untested_drop(question: DropQuestion, interval: MeanInterval) -> Drop:
     low = interval.low
     high = interval.high
     rises = question.column.sign < 0.0
+    # A metric of which less is better: its mean rises with a loss.
     if rises:
         # Tests count a loss as negative; a verdict speaks in the metric's own direction.
         difference = -difference
+        # Subtracted from 0.0, so that no -0.0 comes out; the ends change places.
         low = None if interval.high is None else 0.0 - interval.high
         high = None if interval.low is None else 0.0 - interval.low
     return Drop(
@@ -590,6 +618,7 @@ def has_lost(sample: PairedSample, scale: float | None, alpha: float) -> bool:
     """
     if not len(sample.places):
         return False
+    # Without a tolerance: a loss of any size is asked for.
     question = RegressionQuestion(sample=sample, largest_drop=scale)
     (decision,) = decide_family([question], alpha=alpha * OF_LIMITS)
     return decision.change is ChangeKind.WORSE

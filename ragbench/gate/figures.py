@@ -61,6 +61,7 @@ def with_figures(run: RunScores, baseline: RunScores | None) -> tuple[RunScores,
     """
     if baseline is not None:
         return with_both_figures(run, baseline)
+    # Alone, the run decides by itself which metrics its figures are made of.
     (run,) = _with_figures([run])
     return run, None
 
@@ -85,10 +86,12 @@ def _with_figures(runs: list[RunScores]) -> list[RunScores]:
     if any(_applicable_count(run, _CORRECTNESS) for run in runs):
         runs = [_with_figure(run, RIGHT, _CORRECTNESS, _right_value) for run in runs]
     metric = _telling_metric(runs)
+    # An answer rate is measured by itself; other metrics tell it by the status of their cells.
     if metric == _ANSWER_RATE:
         return [_with_figure(run, ANSWERED, metric, _answered_value_by_rate) for run in runs]
     if metric is not None:
         return [_with_figure(run, ANSWERED, metric, _answered_value) for run in runs]
+    # Without a metric, how the stages ended tells it; a baseline file does not know that.
     if all(_has_answers(run) for run in runs):
         return [_with_answered_by_stages(run) for run in runs]
     return runs
@@ -107,10 +110,13 @@ def figures_of(
         held: metrics of which the user limits the loss.
     """
     names_held = {column.name for column in held}
+    # Metrics that have no figure in either run would never be decided.
     measured = {column.name: column for column in run.metrics if is_measured(column, baseline)}
+    # The gate's own figures are taken below, by name.
     metrics_of_run = [column for name, column in measured.items() if name not in DERIVED]
 
     retrieval = main_of_group("retriever", metrics_of_run)
+    # One retrieval metric is enough: further ones would share its level.
     holds_retrieval = any(column.group == "retriever" for column in held)
     if retrieval is not None and not holds_retrieval:
         yield retrieval
@@ -128,6 +134,7 @@ def figures_of(
 
     # Whether declining is right is a part of `right`.
     declining = measured.get(_DECLINING)
+    # Only where the figure of answers does not hold it already.
     if declining is not None and answer is not right and _DECLINING not in names_held:
         yield declining
 
@@ -143,6 +150,7 @@ def outweighed_refusals(checks: Sequence[GateCheck]) -> Iterator[GateCheck]:
     `RIGHT` has not fallen, in which each refusal counts as not right. Systems that improve answer
     other questions than before, and one in fifty of them would else be warned of.
     """
+    # Two passes: the first finds out whether the system is better at all.
     right: Drop | None = None
     has_gain = False
     for check in checks:
@@ -150,11 +158,13 @@ def outweighed_refusals(checks: Sequence[GateCheck]) -> Iterator[GateCheck]:
             continue
         if check.subject == RIGHT:
             right = check.drop
+        # A check that is only shown proves nothing, but for correctness itself.
         is_held = check.outcome is not GateOutcome.NOT_JUDGED
         if is_held or check.subject == _CORRECTNESS:
             has_gain |= check.drop.is_gain
     is_better = has_gain and right is not None and right.loss <= 0.0
     for check in checks:
+        # Only an open loss: one that is shown stays a failure.
         if is_better and check.is_open_drop and _counts_refusals(check):
             check = worded(replace(check, ground=Ground.OUTWEIGHED))
         yield check
@@ -180,6 +190,7 @@ def sources_of(names: Iterable[str], run: RunScores) -> list[str]:
     """
     sources: dict[str, None] = {}
     for name in names:
+        # A metric that is no figure of the gate's is its own source.
         for source in SOURCES.get(name, (name,)):
             sources[source] = None
     return [name for name in sources if run.column(name) is not None]
@@ -219,6 +230,7 @@ def _telling_metric(runs: Sequence[RunScores]) -> str | None:
         if any(run.column(name) is None for run in runs):
             continue
         count = sum(_applicable_count(run, name) for run in runs)
+        # More, and not as many: of equal ones the first counts.
         if count > most_cases:
             best_name = name
             most_cases = count
@@ -236,6 +248,7 @@ def _right_value(answer: Cell | None, declining: Cell | None) -> float | None:
         declining: its cell of `abstention_accuracy`: 0 where it answered what has no answer, or
             declined what has one.
     """
+    # Declined what has an answer, or answered what has none: wrong, whatever the words.
     if declining is not None and declining.value == 0.0:
         return 0.0
     if answer is None or answer.status is Status.SKIPPED:
@@ -265,6 +278,7 @@ def _answered_value(answer: Cell | None, declining: Cell | None) -> float | None
         return None
     is_declined = answer.status is Status.ABSTAINED
     # That it was right to decline, or wrong to answer, says that the documents hold no answer.
+    # Right to decline (1 and declined), or wrong to answer (0 and answered).
     if declining is not None and declining.value == float(is_declined):
         return None
     # Any other status is no answer: declined or failed.
@@ -309,6 +323,7 @@ def _with_figure(run: RunScores, name: str, source: str, derive: Derive) -> RunS
     values = np.full(len(run.cases), np.nan)
     repeats: dict[int, Repeats] = {}
     for place in range(len(run.cases)):
+        # Asked several times: the mean of the times is the case's value.
         if place in cells.repeats:
             cells_of_case = cells.asked(place).cells
             declining_cells = declining.asked(place).cells
@@ -317,6 +332,7 @@ def _with_figure(run: RunScores, name: str, source: str, derive: Derive) -> RunS
         else:
             value = derive(cells[place], declining[place])
         if value is not None:
+            # With version and digest of its source: figures of two formulas do not compare.
             values[place] = value
     return _with_column(run, name, column.version, column.digest, values, repeats)
 
@@ -332,6 +348,7 @@ def _repeats_of_figure(
         cells: of the metric that the figure is made of, one for each time.
         declining: of `abstention_accuracy`.
     """
+    # For every time, or not at all.
     if len(declining) != len(cells):  # not measured as often: it says nothing
         declining = (None,) * len(cells)
     derived_cells: list[Cell | None] = []
@@ -360,6 +377,7 @@ def _with_answered_by_stages(run: RunScores) -> RunScores:
     values = np.full(len(run.cases), np.nan)
     for place, stages in enumerate(run.table.fact("stages")):
         status = stages.get("generate")
+        # Another stage's failure leaves no answer, whatever generation's status is.
         if Status.FAILED in stages.values():
             status = Status.FAILED
         if status is None:
@@ -407,6 +425,7 @@ def _with_column(
         score=mean,
     )
     cells = replace(Cells.packed(values, states), repeats=repeats)
+    # A mapping of its own: the run that was given stays as it is.
     cells_by_metric = {**run.cases.cells, name: cells}
     table = replace(run.cases, cells=cells_by_metric)
     return replace(run, metrics=(*run.metrics, column), cases=table)

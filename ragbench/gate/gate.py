@@ -62,6 +62,7 @@ def lost_cases(
     Args:
         baseline: with the same cases in the same order.
     """
+    # By name, so that the order of the run's metrics decides no tie.
     columns_by_name = sorted(columns, key=lambda column: column.name)
     size = len(run.cases)
     # Of each case the metric that is worst for it so far: its place among the columns (-1: none),
@@ -72,12 +73,16 @@ def lost_cases(
     for position, column in enumerate(columns_by_name):
         cells = run.cells(column.name)
         cells_before = baseline.cells(column.name)
+        # A metric without a cell in one of the runs says nothing of the case.
         in_both = (cells.states != 0) & (cells_before.states != 0)
         fails = in_both & cells.has(Status.FAILED) & ~cells_before.has(Status.FAILED)
+        # Turned so that a loss is above 0, whichever side of the metric is better.
         difference = column.sign * cells_before.values - run.graded(column)
+        # NaN, where a value is missing, counts as no loss; losses as shares of the scale compare.
         loss = np.nan_to_num(difference) / (column.scale or 1.0)
         # To fail is worse than to lose; of two metrics that fail, or that do not, the larger loss.
         is_larger = (worst < 0) | (loss > largest_loss)
+        # The comparison of booleans: fails now, and the worst so far did not.
         is_worse = (fails > is_failed) | ((fails == is_failed) & is_larger)
         is_worse &= (in_both & (loss > 0.0)) | fails
         worst[is_worse] = position
@@ -102,6 +107,7 @@ def lost_cases(
                 query=text.query,
             )
         )
+    # Failures first, then the largest loss; the id decides a tie.
     changes.sort(key=lambda change: (change.status != Status.FAILED, -change.loss, change.id))
     return tuple(changes)
 
@@ -113,6 +119,7 @@ def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
     """
     has_failed = any(check.outcome is GateOutcome.FAILED for check in checks)
     is_open = any(check.may_pass for check in checks)
+    # The note is of the daily gate, in which open drops pass.
     if is_open and not has_failed and config.undecided is Undecided.PASS:
         yield words.UNDECIDED_NOTE
     opinions_alone = sorted({check.subject for check in checks if check.is_opinion})
@@ -121,6 +128,7 @@ def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
             f"{', '.join(opinions_alone)}: judge's opinion, unproved. Labels of people on both "
             "sides (--labels) decide instead."
         )
+    # Slices with too few cases.
     unsettled = sum(check.is_small_slice for check in checks)
     if unsettled:
         yield f"{unsettled:,} of the checks on slices cannot be decided; they do not count."
@@ -150,10 +158,12 @@ def with_checks(verdict: GateResult, checks: Sequence[GateCheck], config: GateCo
     The verdict, the headline and the notes must agree with the checks, so they are made anew.
     """
     checks = sorted(checks, key=_rank_of_check)
+    # A refusal stays: asking again makes no runs comparable.
     outcome = _verdict_of_checks(checks, verdict.refusals, config.undecided)
     # Notes on the checks as they were may not hold any more: they are made anew.
     old_notes = set(notes_on(verdict.checks, config))
     notes = [note for note in verdict.notes if note not in old_notes]
+    # What was asked again is named beside the checks.
     for check in checks:
         rerun_text = words.again_text(check)
         if rerun_text:
@@ -162,6 +172,7 @@ def with_checks(verdict: GateResult, checks: Sequence[GateCheck], config: GateCo
     return replace(
         verdict,
         outcome=outcome,
+        # None: the command that asks again has just been used.
         headline=words.headline(outcome, checks, verdict.refusals, None),
         checks=tuple(checks),
         notes=tuple(notes),
@@ -219,8 +230,10 @@ def gate(
         baseline: None where only limits are demanded.
         notes: further notes of the caller, which come first in the result.
     """
+    # Before the demands: they may be on these figures.
     run, baseline = with_figures(run, baseline)
     demands = demands_of(run, baseline, config)
+    # A dict for its order, each metric once.
     dropping = dict.fromkeys(demand.column for demand in demands if demand.drops)
     compared = _comparison_with_baseline(run, baseline, [*dropping])
     judged = [*_checks_of_run(run, baseline, demands, compared, config)]
@@ -229,8 +242,10 @@ def gate(
     # A gate that failed has its verdict, whatever else could not be judged.
     if outcome is not GateOutcome.FAILED and config.metrics:
         _refuse_unjudgeable(checks)
+    # Proposed in the headline where a check is open.
     command = _settle_command(run, baseline, config)
     text = words.headline(outcome, checks, compared.refusals, command)
+    # A failed gate has its reason; ways on would distract.
     if outcome is not GateOutcome.FAILED:
         text += words.labels_way(checks) + dataset_text(compared.dataset)
     system = None if baseline is None else system_change(baseline, run)
@@ -259,6 +274,7 @@ def gate(
         lost_cases=lost,
         shared=shared,
         pair=pair,
+        # What the verdict depends on beside the checks.
         settings={"alpha": config.alpha, "undecided": config.undecided.value},
     )
 
@@ -283,6 +299,7 @@ def _lost_cases_and_pair(
     run, baseline = compared.comparable_runs
     comparable = [column for column in dropping if column.name in compared.metrics]
     lost = lost_cases(run, baseline, comparable)
+    # Of metrics that both measured by the same formula.
     main = main_metrics([column for column in run.metrics if baseline.measures(column)])
     return lost, run_pair(baseline, run, SIDES, main)
 
@@ -305,6 +322,7 @@ def _checks_of_run(
     yield from floor_checks(run, compared.comparable_runs, demands, config)
     if compared.comparable_runs is not None:
         common_run, earlier = compared.comparable_runs
+        # Demands on metrics that do not compare are among the refusals.
         comparable = [demand for demand in demands if demand.column.name in compared.metrics]
         yield from _drop_checks_of_run(comparable, common_run, earlier, config)
         names_held = {demand.column.name for demand in demands if demand.drops}
@@ -315,6 +333,7 @@ def _checks_of_run(
         yield from shown_checks(other_columns, common_run, earlier)
         yield from drift_checks(common_run, earlier, config)
     yield coverage_check(run, compared.comparable_runs, demands, config)
+    # Without common cases the baseline knows nothing of a case that must pass.
     comparable_baseline = baseline if compared.comparable_runs else None
     yield from must_pass_check(run, comparable_baseline, config.must_pass)
     yield from budget_checks(run, baseline, config)
@@ -331,6 +350,7 @@ def _drop_checks_of_run(
     """
     questions = list(drop_questions(demands, run, baseline))
     by_people, unlabelled = split_labelled(questions, run, baseline)
+    # Equal questions are merged after labels are split off: a label is of one metric.
     by_test = list(one_row_each(unlabelled))
     columns_held = dict.fromkeys(demand.column for demand in demands if demand.drops)
     by_test += coverage_questions(columns_held, run, baseline, config.max_unmeasured)
@@ -338,6 +358,7 @@ def _drop_checks_of_run(
     family = len(by_people) + len(by_test)
     part = 1.0
     if by_people:
+        # In proportion to the number of questions.
         part = len(by_test) / family
     judged = drop_checks(by_test, config, part=part)
     yield from labelled_checks(by_people, run, baseline, config, family)
@@ -356,17 +377,20 @@ def _settle_command(run: RunScores, baseline: RunScores | None, config: GateConf
     if baseline is None:
         return None
     # Recorded answers come from no system; of an old baseline it is not known, and may be tried.
+    # `None` is not known; an empty tuple is a baseline of recorded answers.
     if not run.origins or baseline.origins == ():
         return None
     questions = PER_CASE * len(run.cases)
     price = f"at most {counted(questions, 'question')} to each of the two"
     # Both systems are asked, and the baseline's is taken to be as fast as the run's.
+    # Stages of one case come one after the other.
     seconds_per_question = sum(latency.mean for latency in run.latencies)
     seconds = 2.0 * questions * seconds_per_question
     if seconds:
         minutes = max(1, round(seconds / 60))
         price += f", about {minutes:,} min at the run's pace"
     command = f"ragbench gate {quote(run.source)} --baseline {quote(baseline.source)}"
+    # Limits of the configuration alone: the command must judge as this gate did.
     for name, demand in config.metrics.items():
         limit = demand.limits.max_drop
         if limit is not None:
@@ -408,6 +432,7 @@ def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
         return GateOutcome.PASSED
     if undecided is Undecided.PASS and check.may_pass:
         return GateOutcome.PASSED
+    # Both can be settled by more cases or asks.
     is_open = check.is_open_drop or check.is_near_limit
     if undecided is Undecided.FAIL and is_open:
         return GateOutcome.FAILED
@@ -439,6 +464,7 @@ def _refuse_unjudgeable(checks: Sequence[GateCheck]) -> None:
     for check in checks:
         drop = check.drop
         is_judged = check.kind is CheckKind.DROP and check.outcome is not GateOutcome.NOT_JUDGED
+        # With as many documents, a loss of everything fails; see `LEAST`.
         if not is_judged or drop is None or drop.clusters >= LEAST:
             continue
         if drop.loss > drop.tolerance:
@@ -464,5 +490,6 @@ def _judged_run(run: RunScores) -> JudgedRun:
         commit=run.commit,
         dirty=run.dirty,
         date=run.date,
+        # A baseline of several runs is their mean; a run's folder counts as one.
         runs=max(1, len(run.made_of)),
     )

@@ -42,11 +42,13 @@ def history_of(baseline: Baseline) -> History:
     runs = baseline.runs
     drift = baseline.drift
     breaks = tuple(_breaks(runs))
+    # Since the last break, or from the first run.
     start = breaks[-1].at if breaks else 0
     falls: Mapping[str, MainTrend] = {}
     followed = 0
     # Whether answers are correct comes first, the others by name.
     columns = sorted(baseline.metrics, key=lambda column: column.name)
+    # A second sort, which keeps the order of the others.
     columns.sort(key=lambda column: column.name != "answer_correct")
     if drift is not None:
         falls = dict(shown_falls(drift, columns, _ALPHA))
@@ -87,12 +89,14 @@ def _linked_figures(runs: Sequence[MainRun], metric: str, start: int) -> list[fl
     linked = list(figures)
     # How much higher the newest run's cases would have scored than those of the run at hand.
     shift = 0.0
+    # From the newest run but one back to the last break.
     for place in range(len(runs) - 2, start - 1, -1):
         next_run = runs[place + 1]
         if next_run.linked:
             # The next run has other cases: it lies so far from this one on those of both.
             next_figure = linked[place + 1]
             step = next_run.linked.get(metric)
+            # Runs that lie aside are left out of the chain: they were worse.
             figure_before = _figure_before(runs, figures, place)
             if figure_before is None or next_figure is None or step is None:
                 # The chain is broken: of the runs before nothing is known on these cases.
@@ -100,6 +104,7 @@ def _linked_figures(runs: Sequence[MainRun], metric: str, start: int) -> list[fl
                 return [*figures[:start], *unknown, *linked[place + 1 :]]
             shift = next_figure - step - figure_before
         figure = figures[place]
+        # A run without the figure has none, and the chain goes on.
         if figure is not None:
             linked[place] = figure + shift
     return linked
@@ -126,6 +131,7 @@ def _breaks(runs: Sequence[MainRun]) -> Iterator[Break]:
     for place, (before, run) in enumerate(pairwise(runs), start=1):
         reasons: list[str] = []
         has_other_cases = before.cases != run.cases
+        # With a link, other cases are compared by those in common.
         if has_other_cases and not run.linked:
             reasons.append("other cases")
         if before.judge != run.judge:
@@ -156,17 +162,20 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     if count < 2:
         raise ConfigError(f"{count} run: the noise shows in two or more runs of one system")
     mean_of_all = baseline_of(runs)  # refuses what does not fit together, such as other formulas
+    # With the mean beside it, so that figures are made by one rule.
     runs_with_figures: list[RunScores] = []
     for run in runs:
         run_with_figures, _ = with_both_figures(run, mean_of_all)
         runs_with_figures.append(run_with_figures)
     first_run = runs_with_figures[0]
+    # The figures that a gate would hold by itself.
     columns = list(figures_of(first_run, None, []))
     if not columns:
         columns = list(comparable_columns(first_run, None))
     samples_of_metric: dict[str, list[PairedSample]] = {column.name: [] for column in columns}
     for place, run in enumerate(runs_with_figures):
         other_runs = [*runs_with_figures[:place], *runs_with_figures[place + 1 :]]
+        # In the order of the run: pairs are by position.
         mean_of_others = baseline_of(other_runs).beside(run)
         for column in columns:
             sample = paired(column, run, mean_of_others)
@@ -174,7 +183,11 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     # The level that one test of a gate has, of all that it makes together.
     first_samples = [samples[0] for samples in samples_of_metric.values()]
     level = family_test(
-        first_samples, null_means=[0.0] * len(columns), alpha=_ALPHA, resamples=1000
+        # A metric's test has this level within the family.
+        first_samples,
+        null_means=[0.0] * len(columns),
+        alpha=_ALPHA,
+        resamples=1000,
     ).level
     # A difference from a mean of n runs has 1 + 1 / n times the variance of a run.
     shrink = math.sqrt((1.0 + 1.0 / count) / (1.0 + 1.0 / (count - 1)))
@@ -205,6 +218,7 @@ def _fitted_limit(
     tolerance = _GRID * scale
     least_seen = None
     spreads = [Spread.of(total) for total in totals]
+    # As numbers: a run that equals the others has a variance of 0.
     variances = [0.0 if spread is None else spread.per_cluster**2 for spread in spreads]
     # Runs that are all alike have no spread: they count as a variance of 0.
     spread = next((spread for spread in spreads if spread is not None), None)
@@ -218,6 +232,7 @@ def _fitted_limit(
         least_seen = detectable(mean_spread, clusters, alpha=level)
     seen = None
     if least_seen is not None:
+        # More than tolerance and noise together is what a gate would see.
         seen = tolerance + least_seen
     return FittedLimit(
         metric=column.name,

@@ -43,6 +43,7 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
     keys: list[Key] = []
     labels: list[dict[str, Label]] = []
     for id_ in run.table.ids:
+        # Every case of the run has a key, also one that nobody labelled.
         key = judged[id_]
         labels_of_case: dict[str, Label] = {}  # by metric
         for column in run.metrics:
@@ -51,6 +52,7 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
                 labels_of_case[column.name] = label
         keys.append(key)
         labels.append(labels_of_case)
+    # As two facts of the table, in the order of its cases.
     facts = {**run.table.facts, "labels": labels, "judged": keys}
     table = replace(run.table, facts=facts)
     return replace(run, cases=table)
@@ -65,6 +67,7 @@ def _label_of_case(book: LabelBook, column: MetricColumn, judged: Key) -> Label 
         ConfigError: a label is not on the scale, such as 4 of 5 stars for a metric up to 1.
     """
     opinions = book.of(column.name, _read_by_metric(judged, column))
+    # A label beyond the scale is refused before it is averaged with others.
     for opinion in opinions:
         opinion.check_scale(column.name, column.low, column.high)
     value = value_of(opinions)
@@ -72,6 +75,7 @@ def _label_of_case(book: LabelBook, column: MetricColumn, judged: Key) -> Label 
         return None
     return Label(
         value,
+        # "Cannot tell" has no value, and is no opinion.
         people=sum(opinion.value is not None for opinion in opinions),
         is_drawn=any(opinion.is_drawn for opinion in opinions),
         is_of_pairs=all(opinion.is_of_pairs for opinion in opinions),
@@ -88,6 +92,7 @@ class Point(NamedTuple):
     labels: tuple[Label, ...]
     """Those that it rests on."""
     cluster: str | None
+    """What makes the case depend on others; None where nothing does."""
     is_same: bool = False
     """Whether both answers of a pair are the same: no label is needed of it."""
 
@@ -107,6 +112,7 @@ def points_of(
             label = case.labels.get(column.name)
             if value is None:
                 continue
+            # Both forms keep the case: the judge's number counts for the mean over all.
             # Labels of answers that differ between two runs say nothing of all answers of one.
             if label is None or label.is_of_pairs:
                 points.append(Point(value, None, (), case.cluster))
@@ -120,6 +126,7 @@ def points_of(
         if before is not None:
             point = _pair_point(column, before, case)
             if point is not None:
+                # A case that only one run measured makes no point.
                 points.append(point)
     return points
 
@@ -139,6 +146,7 @@ def _pair_point(column: MetricColumn, before: ScoredCase, now: ScoredCase) -> Po
     label_now = now.labels.get(column.name)
     difference: float | None = None
     labels: tuple[Label, ...] = ()
+    # One labelled side says nothing of the difference.
     if label_before is not None and label_now is not None:
         difference = label_now.value - label_before.value
         labels = (label_now, label_before)
@@ -151,6 +159,7 @@ def is_same(first: ScoredCase, second: ScoredCase, column: MetricColumn) -> bool
 
     Without it people would label unchanged answers twice.
     """
+    # Without a label book the runs hold no keys.
     if first.judged is None or second.judged is None:
         return False
     read_of_first = _read_by_metric(first.judged, column)
@@ -165,6 +174,7 @@ def _read_by_metric(key: Key, column: MetricColumn) -> Key:
     contexts.
     """
     question, answer, contexts = key
+    # Blanked parts are equal in all keys, and so do not keep two answers apart.
     if not column.reads_answer:
         answer = NOTHING
     if not column.reads_contexts:
@@ -192,6 +202,7 @@ def corrected(
     clusters = [point.cluster for point in points]
     is_difference = len(runs) > 1
     if is_difference:
+        # Pairs of the same answer have the difference 0, which needs no label.
         same = [point.is_same for point in points]
         estimate = corrected_difference(judged, labels, clusters, same=same, scale=column.scale)
         raw = mean_interval(judged, clusters, bounds=column.reach)
@@ -207,6 +218,7 @@ def corrected(
     people = 0
     for point in points:
         if point.label is not None and not point.is_same:
+            # A case that people picked themselves: its label leans as their choice did.
             chosen += not all(label.is_drawn for label in point.labels)
             people = max(people, *(label.people for label in point.labels))
     interval = None
@@ -268,6 +280,7 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
     """
     if book is None:
         return
+    # All runs together: a label may be of a metric that only one of them has.
     names = {column.name for run in runs for column in run.metrics}
     unknown: list[str] = []
     for name, count in book.by_metric().items():
@@ -280,12 +293,14 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
         )
 
     yield from _one_sided_ratings(book)
+    # Each labelled answer once, however many runs gave it.
     used, labels = _labels_of(runs)
     labelled_items = {label.item for label in book.labels if label.value is not None}
     total = len(labelled_items)
     if total:
         judged = "these runs" if len(runs) > 1 else "this run"
         note = f"{len(used):,} of {total:,} labelled answers are of {judged}"
+        # Labels are by content: an answer that was given otherwise since has none.
         if len(used) < total:
             note += "; the others are of other answers or contexts"
         yield f"{note}."
@@ -297,6 +312,7 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
             "tell."
         )
     labels_of_pairs = [label for label in labels if label.is_of_pairs]
+    # In one run such labels correct nothing, and nobody would see why.
     if labels_of_pairs and len(runs) == 1:
         subject = counted(len(labels_of_pairs), "label")
         yield (
@@ -324,6 +340,7 @@ def _one_sided_ratings(book: LabelBook) -> Iterator[str]:
             for label in book.labels
             if label.metric == metric and label.value is not None
         ]
+        # A single rating is no sign of a wrong bound.
         if len(values) > 1 and len(set(values)) == 1:
             side = "right" if values[0] else "wrong"
             yield (
@@ -340,6 +357,7 @@ def words_notes(runs: Sequence[RunScores]) -> Iterator[str]:
     if len(runs) < 2 or not all(run.column(WORDS_RIGHT) for run in runs):
         return
     for run in runs:
+        # The first label found is enough: then labels correct these differences.
         for labels_of_case in run.table.fact("labels"):
             if WORDS_RIGHT in labels_of_case:
                 return
@@ -359,6 +377,7 @@ def _labels_of(runs: Sequence[RunScores]) -> tuple[set[tuple[str, Key]], list[La
     for run in runs:
         keys = run.table.fact("judged")
         labels_by_case = run.table.fact("labels")
+        # Not strict: a run without labels has neither fact.
         for key, labels_of_case in zip(keys, labels_by_case, strict=False):
             used.update((metric, key) for metric in labels_of_case)
             labels += labels_of_case.values()
@@ -388,6 +407,7 @@ def _with_labels(question: DropQuestion, run: RunScores, baseline: RunScores) ->
     Args:
         question: whether a metric fell by more than is tolerated.
     """
+    # The cases that the question compares; of a slice, these alone.
     ids = set(question.sample.case_ids)
     points = points_of(question.column, run.on(ids), baseline)
     answer = None
@@ -395,6 +415,7 @@ def _with_labels(question: DropQuestion, run: RunScores, baseline: RunScores) ->
         answer = corrected(question.column, points, ("baseline", "run"))
     if answer is not None:
         _, correction = answer
+        # Without an interval labels decide nothing: the test of values is made.
         if correction.interval is None:
             answer = None
     return LabelledQuestion(question, points, answer)
@@ -438,11 +459,13 @@ def labelled_checks(
     """
     for labelled_question in questions:
         question, points, answer = labelled_question
+        # A tuple whose answer may be None: the type does not show that none is.
         assert answer is not None  # `split_labelled` leaves no other among these
         estimate, correction = answer
         ids = set(question.sample.case_ids)
         level_before = question.sample.before or 0.0
         points_before = points_of(question.column, baseline.on(ids))
+        # The baseline's figure by people, if they labelled it; else as judged.
         figure_before = corrected(question.column, points_before)
         if figure_before is not None:
             estimate_before, _ = figure_before
@@ -453,14 +476,17 @@ def labelled_checks(
         if drop.cases < config.min_cases:
             ground = Ground.TOO_FEW_CASES
         elif drop.p_worse <= config.alpha:
+            # p-values are corrected for the family already.
             ground = Ground.SHOWN
             outcome = GateOutcome.FAILED
         elif drop.p_not_worse <= config.alpha:
             ground = Ground.RULED_OUT
             outcome = GateOutcome.PASSED
         elif drop.loss < 0.0:
+            # Neither shown nor excluded, but the figure rose.
             ground = Ground.NOT_LOWER
             outcome = GateOutcome.PASSED
+        # Labels are asked for only where some more can decide.
         plan = None
         if ground is Ground.OPEN and question.kind is CheckKind.DROP:
             plan = _label_plan(labelled_question, run, baseline, config)
@@ -499,6 +525,7 @@ def _drop_by_people(
         high=estimate.high,
         confidence=CONFIDENCE,
         tolerance=question.tolerance,
+        # Bonferroni, and never above 1.
         p_worse=min(1.0, family * (1.0 - p_not_worse)),
         resolution=0.0,
         p_not_worse=p_not_worse,
@@ -567,6 +594,7 @@ def _label_plan(
     if answer is not None:
         estimate, _ = answer
         labels = estimate.labels
+    # With fewer, no interval could be made of any labels.
     if len(differing) < FEWEST_LABELS:
         return None
     if Path(baseline.source).is_file():  # a baseline file holds no answers
@@ -578,6 +606,7 @@ def _label_plan(
     deviation = stdev(differing)
     correlation = ASSUMED
     if estimate is not None and estimate.correlation is not None:
+        # How far the corrected figure is from the tolerance: the nearer, the more labels it takes.
         margin = abs(question.column.sign * estimate.mean + margin)
         deviation = estimate.deviation
         correlation = estimate.correlation
@@ -589,8 +618,10 @@ def _label_plan(
         total=len(points),
         alpha=config.alpha,
     )
+    # None: not even all pairs are enough, and all are asked about.
     number = plan.needed or plan.cases
     # The chance with a few labels, at least those that are there, beside that with enough.
+    # Two numbers, or one where they are the same.
     few = min(max(_FEW_LABELS, labels), number)
     chances = [(count, plan.chance(count)) for count in sorted({few, number})]
     return LabelPlan(
@@ -616,6 +647,7 @@ def _label_command(
         f"ragbench label {quote(run.source)} --against {quote(baseline.source)} "
         f"-m {quote(question.column.name)} -n {number} --page label.html"
     )
+    # The first file of labels that can be added to.
     for entry in config.labels:
         file = entry.rpartition("=")[2]  # METRIC=FILE, or a file alone
         if file.endswith(".jsonl"):

@@ -83,14 +83,17 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
     if len(runs) > 1:
         check_one_system(runs)
     oldest = runs[0]
+    # The first alone, without a baseline to join.
     baseline = _with_run_joined(None, oldest, 1)
     drift = followed(None, oldest)
     # Each is added as later runs of main are, but nothing is tested: they are said to be alike.
+    # The most that may be kept: each run given here stays in the mean.
     for run in runs[1:]:
         _check_names(baseline, run)
         reason = _incomparable(baseline, run) or _difference_of_runs(oldest, run)
         if reason:
             raise RunMismatchError(f"{run.source} does not compare with {oldest.source}: {reason}")
+        # After the other checks: a run of another system has a clearer message.
         if _is_known(baseline, run):
             raise RunMismatchError(f"{run.source} is one of the other runs: give each run once")
         baseline = _with_run_joined(baseline, run, MOST_KEPT)
@@ -134,12 +137,15 @@ def with_run(
     _check_names(baseline, run)
     if accept:
         # The run may have been held before: it is accepted now, and is not remembered twice.
+        # Before the run is looked for: one that lay aside would pass for known.
         baseline = _without_run_aside(baseline, run)
     if _is_known(baseline, run):
+        # Only labels may be new of a run that is in already.
         return Added(baseline=_with_labels(baseline, _main_run(run)), is_known=True)
 
     baseline, _ = under_ids_of(run, baseline)  # a case may have another id now
     unchanged_ids = unchanged(run, baseline)
+    # Cases of the baseline that this run does not have.
     dropped = int((run.table.places(baseline.table.ids) < 0).sum())
     links = _distances(baseline, run, unchanged_ids)
     reason = _incomparable(baseline, run)
@@ -149,9 +155,11 @@ def with_run(
     gains = tuple(change.metric for change in changes if not change.is_loss)
     has_lost = len(gains) < len(changes)
 
+    # Alone: accepted whatever it lost, or the first of a new scale.
     if accept or reason:
         alone = _with_run_joined(baseline, run, 1, links)
         return Added(
+            # The record of drift begins anew as well.
             baseline=replace(alone, drift=followed(None, run)),
             other=reason,
             changes=changes,
@@ -160,6 +168,7 @@ def with_run(
 
     if has_lost:
         # Remembered for the history of main, and not averaged: the level stays.
+        # Its links are kept, so that the history can place it.
         run_aside = replace(_main_run(run), aside=True, linked=links)
         runs = _without_oldest((*baseline.runs, run_aside), baseline.kept)
         drift = followed(baseline.drift, run, unchanged_ids, is_aside=True)
@@ -167,10 +176,13 @@ def with_run(
         return Added(baseline=same_level, changes=changes, is_held=True)
 
     newest = baseline.made_of[-1]
+    # Better in the same metric as the run before it was.
     gained_twice = set(gains).intersection(newest.better)
+    # With one run kept there is no level before that the second could confirm.
     is_new_level = bool(gained_twice) and baseline.kept > 1
     if is_new_level:
         keep = min(2, keep)  # the two runs that are better
+        # Drift of these metrics begins anew: the step up must not hide a later fall.
         drift = followed(baseline.drift, run, unchanged_ids, anew=gained_twice)
     else:
         drift = followed(baseline.drift, run, unchanged_ids)
@@ -179,6 +191,7 @@ def with_run(
         baseline=replace(joined, drift=drift),
         changes=changes,
         dropped=dropped,
+        # Shown once: a lucky run, until the next confirms it.
         is_first=bool(changes) and not is_new_level,
     )
 
@@ -203,9 +216,11 @@ def _with_labels(baseline: Baseline, run: MainRun) -> Baseline:
     """
     if not run.people:
         return baseline
+    # `_is_known` has found a run with this date.
     place = [earlier.date for earlier in baseline.runs].index(run.date)
     runs = [*baseline.runs]
     runs[place] = replace(runs[place], people=run.people)
+    # Made of the runs again, since the facts of the baseline follow from them.
     return with_runs(baseline, runs, baseline.kept)
 
 
@@ -215,6 +230,7 @@ def _distances(baseline: Baseline, run: RunScores, unchanged_ids: set[str]) -> d
     The history of main links its runs by these distances across a change of the cases. Empty where
     the cases are the same: then the means of the runs compare directly.
     """
+    # The same fingerprint of the dataset: no case came, went or was edited.
     if baseline.runs[-1].cases == run.fingerprints.get("dataset"):
         return {}
     newest = baseline.made_of[-1]
@@ -225,9 +241,11 @@ def _distances(baseline: Baseline, run: RunScores, unchanged_ids: set[str]) -> d
     for column in run.metrics:
         if column.no_mean or not baseline.measures(column):
             continue
+        # Of the newest run alone, though the baseline's cells hold those of several.
         cells_of_cases = _newest_cells(baseline.cells(column.name), places, newest.repeats)
         before: dict[str, float | None] = {}
         for id_, cells in zip(ids, cells_of_cases, strict=True):
+            # The mean of the times that the newest run asked the case.
             before[id_] = Repeats(cells=cells).mean.value
         differences = pair(before, now.values(column.name)).differences
         if len(differences):
@@ -244,6 +262,7 @@ def _without_oldest(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
         kept: of how many runs the baseline has the scores.
     """
     places_not_aside = [place for place, run in enumerate(runs) if not run.aside]
+    # The runs whose cells the baseline holds must stay in the list.
     places_with_scores = places_not_aside[-kept:]
     oldest_place = len(runs) - REMEMBERED
     remembered: list[MainRun] = []
@@ -272,6 +291,7 @@ def _check_names(baseline: Baseline, run: RunScores) -> None:
             f"{baseline_name}: start a baseline of its own with: "
             f"ragbench baseline set {run.source} -o FILE"
         )
+        # Without origins the run scored recorded answers: its system is called by their file.
         if kind == "system" and not run.origins:
             message += ". Recorded answers are of the system that their file is named for"
         raise RunMismatchError(message)
@@ -282,6 +302,7 @@ def _is_known(baseline: Baseline, run: RunScores) -> bool:
 
     Date and commit alone do not tell: in older files two runs may share a date, to the second.
     """
+    # Without a date a run cannot be recognised.
     if run.date is None:
         return False
     new = _main_run(run)
@@ -289,6 +310,7 @@ def _is_known(baseline: Baseline, run: RunScores) -> bool:
         if (earlier.date, earlier.commit) != (new.date, new.commit):
             continue
         if (earlier.cases, earlier.judge) != (new.cases, new.judge):
+            # The scores decide between runs of the same second.
             continue
         # A metric that only one of the two has says nothing of whether they are one run.
         common_names = earlier.scores.keys() & new.scores.keys()
@@ -317,6 +339,7 @@ def _difference_of_runs(oldest: RunScores, run: RunScores) -> str:
     Runs that a user gives as one system's must have the same cases and formulas: other cases would
     be taken for noise. Later runs of main need not.
     """
+    # As many cases, and all of them the same.
     has_same_cases = len(oldest.cases) == len(run.cases) == len(unchanged(oldest, run))
     if not has_same_cases:
         cases = counted(len(run.cases), "case")
@@ -341,12 +364,14 @@ def _main_run(run: RunScores) -> MainRun:
     baseline files: its fields are those of `MainRun`.
     """
     repeats = 1
+    # The most that any cell was asked: a case may lack some times.
     for cells in run.table.cells.values():
         for cell_repeats in cells.repeats.values():
             repeats = max(repeats, len(cell_repeats.cells))
     people: dict[str, Sequence[float]] = {}
     for correction in corrections([("", run)]):
         interval = correction.interval
+        # Only what is enough for an interval is kept for the history.
         if interval is not None:
             people[correction.metric] = [
                 round(correction.corrected, 6),
@@ -381,6 +406,7 @@ def _without_old_formulas(baseline: Baseline, run: RunScores) -> list[MainRun]:
 
     The history of main would else show a new formula as a change of the system.
     """
+    # A metric that the baseline lacks has no figure there, and loses none.
     changed_metrics = {column.name for column in run.metrics if not baseline.measures(column)}
     runs: list[MainRun] = []
     for earlier in baseline.runs:
@@ -420,9 +446,11 @@ def _with_run_joined(
         runs = [*_without_old_formulas(baseline, run), newest]
         kept = min(keep, baseline.kept + 1)
         # The new run takes a place: of those before, one less than is kept are left.
+        # As many of the newest runs of the mean as are left beside the new one.
         kept_before = baseline.made_of[baseline.kept - kept + 1 :]
         times_before = sum(earlier.repeats for earlier in kept_before)
         places_before = _unchanged_places(baseline, run)
+    # Runs of the mean are among them: `MOST_KEPT` is far below `REMEMBERED`.
     runs = runs[-REMEMBERED:]
     made_of = runs_kept(runs, kept)
 
@@ -434,11 +462,14 @@ def _with_run_joined(
             places = places_before
             if not baseline.measures(column):
                 # The scores of another formula are no scores of this metric.
+                # -1 for every case: as if the earlier runs had not asked them.
                 places = [-1] * len(places_before)
             earlier_cells = _newest_cells(baseline.cells(column.name), places, times_before)
             for place, earlier_cells_of_case in enumerate(earlier_cells):
+                # Older times first, as in the file.
                 cells_of_cases[place] = earlier_cells_of_case + cells_of_cases[place]
         cells[column.name] = Cells.repeated(cells_of_cases)
+    # Labels of people and causes are facts of a run, and not of a mean of runs.
     facts: dict[str, Sequence[Any]] = {}
     for name in ("cluster", "tags", "language"):
         if run.table.fact(name):
@@ -455,6 +486,7 @@ def _with_run_joined(
         stages=run.stages,
         origins=run.origins,
         judge=run.judge,
+        # Without texts: a baseline answers no question about single answers.
         cases=replace(run.table, facts=facts, cells=cells, texts=None),
         runs=(),  # follow with the next call
     )
@@ -548,7 +580,9 @@ def _shown_changes(
         if not before.measures(column):
             continue
         for direction in (Direction.HIGHER, Direction.LOWER):
+            # Of a metric where more is better, the turn to LOWER asks for a gain.
             is_loss = column.direction is direction
+            # A gain after a gain is measured from the level before both.
             earlier = before
             if not is_loss and column.name in newest.better and baseline.kept > 1:
                 earlier = _without_newest(before, column.name, newest.repeats)
@@ -558,6 +592,7 @@ def _shown_changes(
             questions.append(
                 RegressionQuestion(
                     sample=paired(turned_column, now, earlier),
+                    # A metric without a scale has no share of it that is tolerated.
                     tolerance=_TOLERATED * (column.scale or 0.0),
                     largest_drop=column.scale,
                 )
@@ -566,6 +601,7 @@ def _shown_changes(
         return ()
     decisions = decide_family(questions, alpha=alpha)
     changes: list[MainChange] = []
+    # Questions, subjects and decisions pair by position.
     for (metric, is_loss), question, decision in zip(subjects, questions, decisions, strict=True):
         if decision.change is ChangeKind.WORSE:
             changes.append(

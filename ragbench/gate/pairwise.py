@@ -46,12 +46,15 @@ def metric_comparisons(
     Returns:
         The comparisons, and how many tests they are corrected for.
     """
+    # By metric a reason, or None where it is tested.
     untested = {column.name: _why_untested(column, runs) for column in columns}
     tested = [column for column in columns if untested[column.name] is None]
+    # By name: the signs that a test draws depend on the order.
     tested.sort(key=lambda column: column.name)
     differences, family = _differences(runs, tested)
     comparisons: list[MetricComparison] = []
     for column in columns:
+        # Metrics that are not tested have no difference, but are listed.
         metric_differences = differences.get(column.name, [])
         figures = [_figure_of_run(mark, run, column.name, restricted) for mark, run in runs]
         comparisons.append(
@@ -85,10 +88,12 @@ def _why_untested(column: MetricColumn, runs: Sequence[Marked]) -> str | None:
     identities: set[str] = set()
     for _, run in runs:
         column_of_run = run.column(column.name)
+        # A run that lacks the metric does not keep the others from being compared.
         if column_of_run is not None:
             runs_with_metric += 1
             versions.add(column_of_run.version)
             identities.add(column_of_run.identity)
+    # Versions first: an updated formula has other code as well.
     if len(versions) > 1:
         return OTHER_VERSION
     if len(identities) > 1:
@@ -113,6 +118,7 @@ def _differences(
         _, second_run = second_marked
         shared_columns: list[MetricColumn] = []
         for column in columns:
+            # The runs of a pair, whatever the others measured.
             if first_run.column(column.name) and second_run.column(column.name):
                 shared_columns.append(column)
         if shared_columns:
@@ -133,6 +139,7 @@ def _differences(
                 labels=clusters,
             )
             samples.append(sample)
+        # Each pair has its part of the level.
         joint = family_test(samples, alpha=ALPHA / len(pairs))
         family += joint.size
         for place, column in enumerate(shared_columns):
@@ -141,6 +148,7 @@ def _differences(
                 column,
                 samples[place],
                 p_value=joint.tests[place].p_value,
+                # Bonferroni over the pairs, on top of the correction within each.
                 p_corrected=min(1.0, len(pairs) * joint.p_values[place]),
                 resolution=len(pairs) * joint.resolution,
             )
@@ -171,6 +179,7 @@ def _difference_of_pair(
     # By the marks of the runs that lack a value: the first one, the second one, or both.
     left_out: dict[str, int] = {}
     lacking_marks = (first_mark, second_mark, f"{first_mark}, {second_mark}")
+    # The last three reasons of `LEFT_OUT`, in this order.
     for lacking, reason in zip(lacking_marks, LEFT_OUT[2:], strict=True):
         if reason in sample.left_out:
             left_out[lacking] = sample.left_out[reason]
@@ -210,10 +219,12 @@ def _figure_of_run(mark: str, run: RunScores, metric: str, restricted: bool) -> 
     score = None
     interval = None
     if column is not None:
+        # A figure over the whole run has neither mean nor interval of cases.
         if not column.no_mean:
             estimate = interval_of(run, column)
             score = estimate.mean
             interval = estimate.reported
+        # The figure as the run reported it; with fewer cases, the mean over those that are left.
         if not restricted:
             score = column.score
     return RunFigure(
@@ -235,6 +246,7 @@ def _with_beaten_runs(
     Tables print these letters behind a figure.
     """
     beaten_runs: dict[str, list[str]] = {figure.run: [] for figure in figures}
+    # A metric without a better side is marked as if higher were better.
     is_higher_better = direction is not Direction.LOWER
     for difference in differences:
         if not difference.is_significant or not difference.difference:
@@ -297,8 +309,10 @@ def variant_effects(
         for position in range(len(metrics)):
             sample = pair(original.values[position], variant.values[position], clusters=clusters)
             samples[place, position] = sample
+            # A variant that left everything as it was cannot differ but by chance of the metric.
             if variant.acted and len(sample.clusters):
                 tested.append((place, position))
+    # All variants and metrics are one family.
     joint = family_test([samples[key] for key in tested], alpha=alpha)
     p_values: dict[tuple[int, int], tuple[float, float]] = {}
     for key, test, corrected in zip(tested, joint.tests, joint.p_values, strict=True):
@@ -315,6 +329,7 @@ def variant_effects(
                 effect = _with_difference(effect, sample, confidence, 1 - joint.level)
                 losses = _losses_of_variant(sample, metric, original.values[position], values)
                 effect = replace(effect, losses=tuple(losses))
+            # Variants that did not act have no p-value.
             if (place, position) in p_values:
                 p_value, corrected = p_values[place, position]
                 effect = replace(
@@ -355,6 +370,7 @@ def _with_difference(
     """
     totals = sample.totals()
     reach = MetricColumn.of(effect.metric).reach
+    # At the level that the family leaves to one test.
     interval = mean_interval(totals, confidence=together, bounds=reach)
     single = mean_interval(totals, confidence=confidence, bounds=reach)
     single_interval = None
@@ -399,6 +415,7 @@ def _losses_of_variant(
             losses.append((gain, case))
     losses.sort()  # the most negative gain first; of equal ones, by id
     for _, case in losses[:_MAX_LOSSES]:
+        # Both values are there: the pair was made of them.
         yield CaseLoss(case=case, before=before[case] or 0.0, after=after[case] or 0.0)
 
 
@@ -419,6 +436,7 @@ def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[Varian
     for variant, effects_of_variant in zip(variants[1:], effects[1:], strict=True):
         effect = effects_of_variant[0]
         gain = 0.0
+        # Only what is significant counts as a gain or a loss.
         if effect.is_significant:
             gain = _sign_of_gain(metric) * (effect.difference or 0.0)
         if gain > 0:
@@ -430,6 +448,7 @@ def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[Varian
         else:
             idle.append(variant.name)
 
+    # Without a better one the first stays.
     best = max(gains, key=gains.__getitem__, default=original)
     also_better = [name for name in gains if name != best]
     names_by_result = {

@@ -119,6 +119,7 @@ def read_run(path: str | Path) -> RunScores:
     """
     path = path_of(path)
     folder = run_around(path)
+    # Anything else must be a baseline file.
     if folder.is_dir():
         return _from_journal(folder, str(path))
     otherwise = (
@@ -134,6 +135,7 @@ def is_finished(path: Path) -> bool:
     Only such a run can be a baseline: an interrupted one lacks the scores of some cases.
     """
     try:
+        # A journal of another version is refused, and is no finished run.
         with read_only(RunFolder(path=path).journal) as db:
             return db.execute(_REPORT_QUERY).fetchone() is not None
     except RunMismatchError:
@@ -154,7 +156,9 @@ def _from_journal(path: Path, source: str) -> RunScores:
     journal = folder.kept_journal
     manifest = read_manifest(folder.manifest)
     metrics = metrics_of(manifest)
+    # Opened for reading: a gate must not change a run that goes on.
     with read_only(journal) as db:
+        # First, since it refuses a run that did not get to its end.
         figures = _stored_figures(db, path)
         cases = _case_table(db, path, manifest, metrics)
         (started,) = db.execute(_STARTED_QUERY).fetchone()
@@ -181,6 +185,7 @@ def _from_journal(path: Path, source: str) -> RunScores:
         latencies=figures.latencies,
         judge_cost=judge_cost,
         currency=currency,
+        # Several models where a panel judged, or vectors were made.
         judge=", ".join(_judge_models(manifest)),
         causes=figures.causes,
         answers=figures.answers,
@@ -243,11 +248,13 @@ def _metric_columns(
 
     A metric's mean and formula are compared between runs by its column.
     """
+    # In the manifest's order, in which the report has its summaries.
     summaries = list(zip(metrics, figures.summaries, strict=True))
     summaries.sort(key=lambda pair: not pair[0].definition.deterministic)
     for metric, summary in summaries:
         score = summary.score
         cells = cases.cells.get(metric.name)
+        # Values of a case are means over the times here, and the figure is theirs.
         if cells is not None and cells.repeats:
             # The loop counted the first time alone that each case was asked.
             measured = [value for value in cells.values.tolist() if not math.isnan(value)]
@@ -271,6 +278,7 @@ def _check_range(metric: Metric, values: Floats) -> None:
     """
     low = metric.definition.low
     high = metric.definition.high
+    # Cases without a value are none that could be out of range.
     measured = values[~np.isnan(values)]
     is_below = low is not None and np.any(measured < low - _ROUNDING)
     is_above = high is not None and np.any(measured > high + _ROUNDING)
@@ -300,10 +308,12 @@ def _case_table(
     causes: list[Cause | None] = []
     # Most cases share their labels with others: one object of each saves memory.
     shared: dict[Any, Any] = {}
+    # Rows and cells come in the same order: the reader collects cells while rows are read.
     for rows in reader.batches():
         batch_fingerprints: list[bytes] = []
         for number, id_, digest, body, cause, statuses, *_ in rows:
             fingerprint, case = case_facts(body)
+            # Bytes of one length each, as the table compares them.
             batch_fingerprints.append(fingerprint.encode())
             ids.append(id_)
             numbers.append(number)
@@ -313,9 +323,11 @@ def _case_table(
             languages.append(shared.setdefault(case.language, case.language))
             stages.append(endings_of(statuses))
             causes.append(Cause(cause) if cause else None)
+            # Digests are needed only to find the same cases in repeats.
             if folders:
                 digests.append(digest)
         fingerprints.append(np.array(batch_fingerprints, np.bytes_))
+    # A journal that was cut has fewer cases than its manifest says.
     check_count(path, manifest, len(ids))
     facts: dict[str, Sequence[Any]] = {
         "cluster": [*clusters_of(clusters, gold)],
@@ -329,6 +341,7 @@ def _case_table(
         _check_range(metric, cells[metric.name].values)
     repeats = [_read_repeat(folder, metrics) for folder in folders]
     if repeats:
+        # A case is the same in a repeat where its id and digest are.
         cases = [*zip(ids, digests, strict=True)]
         for metric in metrics:
             # A metric of the whole run has no value of a case that could be repeated.
@@ -375,8 +388,10 @@ class _JournalTexts(Record, kw_only=False):
         query = self._filled(_TEXTS_QUERY)
         journal = RunFolder(path=self.path).journal
         with reading_journal(journal), read_only(journal) as db:
+            # In the order of the places, which is the caller's.
             for place in places:
                 body, ids, response = db.execute(query, (self.numbers[place],)).fetchone()
+                # Without an id: the caller knows the case by its place.
                 case = decode_case("", body)
                 yield CaseTexts(
                     query=case.query,
@@ -397,10 +412,12 @@ class _JournalTexts(Record, kw_only=False):
         with read_only(RunFolder(path=self.path).journal) as db:
             for number, ids, response in db.execute(self._filled(_MARKS_QUERY)):
                 numbers.append(number)
+                # None has a hash, too: an absent answer differs from every text.
                 hashes.extend((hash(ids), hash(response)))
         hashes_in_journal: Integers = np.array(hashes, np.int64).reshape(-1, 2)
         # The query sorts by number: each case of the table is found by halving.
         rows = np.searchsorted(np.array(numbers), self.numbers)
+        # Into the table's own order, which is not that of the numbers.
         return hashes_in_journal[rows]
 
     def at(self, places: Sequence[int]) -> _JournalTexts:
@@ -437,7 +454,9 @@ class _CellReader:
 
         A cell is a metric's result for a case.
         """
+        # Metrics of earlier commands have columns, too, and are left where they are.
         number_of_metric = dict(db.execute(_METRICS_QUERY))
+        # Open for as long as the reader is used.
         self._db = db
         self._numbers = {metric.name: number_of_metric[metric.name] for metric in metrics}
         """Of the journal's columns, by metric."""
@@ -458,6 +477,7 @@ class _CellReader:
 
         A cell is a metric's result for a case.
         """
+        # Columns of the journal, in the order of this run's metrics.
         numbers = [*self._numbers.values()]
         width = max(numbers, default=0) + 1
         columns = "".join(f", cells.m{number}" for number in numbers)
@@ -469,15 +489,18 @@ class _CellReader:
                 letters += row[_STATUSES][:width].ljust(width)
                 case_place = len(self._notes_of_cases)
                 new_notes = (len(self._notes), case_place)
+                # All cases with the same notes share the place of the first.
                 notes_place, _ = self._notes.setdefault(row[_NOTES_DIGEST], new_notes)
                 self._notes_of_cases.append(notes_place)
             # Turned around: a row for each metric, in whose order the parts are.
             values = np.array([row[_FIRST_VALUE:] for row in batch], float).T.copy()
             letters_of_cases = np.frombuffer(letters.encode(), np.uint8).reshape(-1, width)
+            # From letters by case to letters by metric, of this run's columns alone.
             states = letters_of_cases.T[numbers]
             # Whatever else stands there, such as a blank: the metric was skipped.
             is_status = np.isin(states, _STATUS_LETTERS)
             states = np.where(is_status, states, ord("s"))
+            # A part of each metric: joined once all batches are read.
             for parts, column, state in zip(self._parts, values, states, strict=True):
                 parts.append(Cells.packed(column, state))
             yield batch
@@ -495,6 +518,7 @@ class _CellReader:
         reasons, reason_places = self._reasons([column.states for column in columns])
         cells: dict[str, Cells] = {}
         for position, name in enumerate(self._numbers):
+            # None: no cell of this metric has a reason.
             places = reason_places.get(position)
             cells[name] = replace(columns[position], reasons=reasons, reason_places=places)
         return cells
@@ -526,6 +550,7 @@ class _CellReader:
             if position not in reasons_of_notes:
                 reasons_of_notes[position] = np.full(len(self._notes), -1, np.int32)
             notes_place, first_case = self._notes[notes]
+            # The status of the first case decides: cases share notes only with equal statuses.
             has_failed = bool(states[position][first_case] == ord("f"))
             reason_place = reasons.setdefault((detail, has_failed), len(reasons))
             reasons_of_notes[position][notes_place] = reason_place
@@ -536,6 +561,7 @@ class _CellReader:
             else:
                 texts.append(detail.decode())
         # Few bytes each: a run has many cases, and few reasons.
+        # Negative, so that the type holds the -1 of a cell without a reason.
         smallest_type = np.min_scalar_type(-len(texts) - 1)
         notes_of_cases = np.array(self._notes_of_cases)
         reason_places: dict[int, NDArray[np.signedinteger[Any]]] = {}
@@ -573,6 +599,7 @@ def _read_repeat(folder: Path, metrics: Sequence[Metric]) -> _Repeat:
     """
     run_folder = RunFolder(path=folder)
     repeat_metrics = metrics_of(read_manifest(run_folder.manifest))
+    # Names in their order: cells are joined by position.
     if [metric.name for metric in repeat_metrics] != [metric.name for metric in metrics]:
         raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
     places: dict[tuple[str, bytes], int] = {}
@@ -580,6 +607,7 @@ def _read_repeat(folder: Path, metrics: Sequence[Metric]) -> _Repeat:
         reader = _CellReader(db, metrics)
         for batch in reader.batches():
             for _, id_, digest, *_ in batch:
+                # Positions in the repeat's own order.
                 places[id_, digest] = len(places)
         return _Repeat(places, reader.cells())
 
@@ -603,6 +631,7 @@ def _repeated_cells(
     """
     cells_of_cases: list[tuple[Cell | None, ...]] = []
     for place, case in enumerate(cases):
+        # The first time is that of the run itself.
         cells_of_case: list[Cell | None] = [cells[metric][place]]
         for repeat in repeats:
             repeat_place = repeat.places.get(case)
@@ -611,6 +640,7 @@ def _repeated_cells(
                 cell = repeat.cells[metric][repeat_place]
             cells_of_case.append(cell)
         cells_of_cases.append(tuple(cells_of_case))
+    # As many cells for each case, with None where a time lacks it.
     return Cells.repeated(cells_of_cases)
 
 
@@ -622,6 +652,7 @@ def _stage_endings(manifest: Manifest) -> Callable[[str | None], dict[str, Statu
     unchanged.
     """
     # A run always has retrieval and generation.
+    # Also where neither was asked: recorded answers have endings as well.
     present_stages = {"retrieve", "generate", *manifest.rag.stages, *manifest.absent}
     stages = [stage for stage in STAGES if stage in present_stages]
     asked_stages = {*manifest.rag.stages} - {*manifest.absent}
@@ -646,6 +677,7 @@ def _endings_of_case(
         stored: ``stage=status`` of each stage that was asked, joined by commas, as in the journal.
     """
     statuses: dict[str, Status] = {}
+    # Without any outcome the query gives NULL.
     for entry in (stored or "").split(","):
         if entry:
             stage, _, status = entry.partition("=")
@@ -653,8 +685,10 @@ def _endings_of_case(
     endings: dict[str, Status] = {}
     for stage in stages:
         endings[stage] = statuses.get(stage, Status.SKIPPED)
+        # It was never called: it ended as the stage whose output it reads.
         if stage not in statuses and stage in asked_stages and stage != "retrieve":
             stage_before = context if stage in ("validate", "generate") else "retrieve"
+            # A skipped or failed stage before it; a measured one means that it was not reached yet.
             if endings[stage_before] is not Status.MEASURED:
                 endings[stage] = endings[stage_before]
     return endings

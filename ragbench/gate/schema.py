@@ -30,6 +30,7 @@ def gate_schema() -> dict[str, Any]:
     Editors complete and check ``ragbench.yaml`` by it. It knows keys, types and ranges; whether a
     metric exists, only reading checks.
     """
+    # The record's own descriptions, so that editors and docs agree.
     descriptions = field_docs(GateConfig)
     properties: dict[str, Any] = {}
     for name, kind in SINGLE_VALUES.items():
@@ -60,6 +61,7 @@ def _schema_of(kind: Any) -> dict[str, Any]:
     schema: dict[str, Any] = msgspec.json.schema(kind)
     definitions: dict[str, Any] = schema.pop("$defs", {})
     if "$ref" in schema:
+        # An enumeration is the only definition; it takes the place of the reference.
         (schema,) = definitions.values()
     return schema
 

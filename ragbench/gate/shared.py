@@ -28,6 +28,7 @@ def shared_loss(
     Args:
         baseline: with the same cases in the same order.
     """
+    # Without a check that failed or warns there is nothing to explain.
     if not any(_is_alarm(check) for check in checks):
         return None
     lost_by_subject: dict[str, set[int]] = {}
@@ -35,17 +36,21 @@ def shared_loss(
         if _is_against(check):
             lost = _lost_places(check, run, baseline)
             if lost:
+                # A subject may have several checks: the first that lost counts.
                 lost_by_subject.setdefault(check.subject, lost)
     # The check that lost the most cases first: others may have lost a part of them.
     largest_first = sorted(lost_by_subject.values(), key=len, reverse=True)
     for largest in largest_first:
         subjects: list[str] = []
+        # Narrowed by each check, to the cases that all of them lost.
         common = largest
         for subject, lost in lost_by_subject.items():
             shared = lost & largest
+            # A check with cases of its own is another thing to look for.
             if len(shared) >= _MOSTLY * len(lost):
                 subjects.append(subject)
                 common = common & lost
+        # At least two, of which one may be the largest itself.
         if len(subjects) > 1 and common:
             cause, cases_of_cause = _main_cause(run, sorted(common))
             return SharedLoss(
@@ -77,6 +82,7 @@ def _is_against(check: GateCheck) -> bool:
     A check that is open counts: its loss may be a part of a loss that another check shows. Slices
     are left out, since they share their cases with the whole.
     """
+    # Time, cost and cases that must pass lose no score of a case.
     if check.kind not in (CheckKind.FLOOR, CheckKind.DROP, CheckKind.COVERAGE):
         return False
     if _is_alarm(check):
@@ -104,8 +110,10 @@ def _lost_places(check: GateCheck, run: RunScores, baseline: RunScores) -> set[i
     """
     if check.subject == ERROR_RATE:
         return _newly_failed(run, baseline)
+    # A check of coverage is named after its metric.
     name = check.subject.removeprefix(MEASURED)
     column = run.column(name)
+    # Without values on both sides no lost case can be named.
     if column is None or baseline.column(name) is None:
         return set()
     cells = run.cells(name)
@@ -115,6 +123,7 @@ def _lost_places(check: GateCheck, run: RunScores, baseline: RunScores) -> set[i
         is_lost = was_measured & ~cells.has(Status.MEASURED)
     else:
         # A case that is declined now lost what it had, and so did one that failed.
+        # NaN is lower than nothing: cases without a value count by their status.
         is_lower = run.graded(column) < column.sign * cells_before.values
         is_lost = was_measured & (is_lower | cells.has(Status.FAILED))
     (places,) = is_lost.nonzero()
@@ -147,6 +156,7 @@ def _main_cause(run: RunScores, places: Iterable[int]) -> tuple[Cause | None, in
         places: positions of the cases in the run.
     """
     causes: Sequence[Cause | None] = run.table.fact("cause")
+    # A run without attribution, such as a baseline file.
     if not causes:
         return None, 0
     counts: Counter[Cause] = Counter()

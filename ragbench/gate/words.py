@@ -60,6 +60,7 @@ def figure(value: float, unit: str = "") -> str:
     """
     if unit == "share":
         return f"{value:.1%}"
+    # Whole numbers of any size keep their digits; small ones three places.
     size = abs(value)
     if 0 < size < 0.0005:  # with three places it would be zero
         text = f"{value:.2g}"
@@ -91,6 +92,7 @@ def _moved_text(before: float, now: float, unit: str) -> str:
         now *= 100.0
     elif unit:
         ending = f" {unit}"
+    # By the larger of the two, so that both have the same places.
     size = max(abs(before), abs(now))
     moved = movement(before, now, _decimal_places(size, unit), most_places=_MOST_PLACES)
     if not moved.change:
@@ -189,6 +191,7 @@ def headline(
     """
     if outcome is GateOutcome.PASSED:
         return _passed_headline(checks, settle_command)
+    # Without failed checks, the refusals are the reason.
     if outcome is GateOutcome.INCONCLUSIVE and refusals:
         differing = [refusal.what for refusal in refusals]
         if "baseline" in differing:
@@ -206,10 +209,12 @@ def headline(
     if not grounds:
         # A gate also fails on open checks alone, where the configuration says so.
         grounds = undecided
+    # Sorting keeps the checks' own order otherwise.
     grounds.sort(key=_is_about_cases, reverse=True)
     sentences: list[str] = []
     for check in grounds[:_MAX_GROUNDS]:
         text = check.summary
+        # Its summary is a move like any other.
         if check.ground is Ground.ALL_OF_FEW_LOST:
             text = check.reason  # it alone says that next to nothing is left
         sentences.append(f"{check.label} {text}")
@@ -266,6 +271,7 @@ def _passed_headline(checks: Sequence[GateCheck], settle_command: str | None) ->
 
     What was lost and may be chance comes first; then how many checks passed, and what is open.
     """
+    # Losses that are open and large.
     warnings = [check for check in checks if check.is_warning]
     if warnings:
         text = f"not shown, and not ruled out: {_open_drops_text(warnings)}"
@@ -301,6 +307,7 @@ def _open_drop_text(check: GateCheck) -> str:
     if check.is_warning:
         text += _interval_text(drop, check.unit)
         text += f", more than the tolerated {figure(drop.tolerance, check.unit)}"
+        # The interval says all; else that it can never be shown.
         if drop.can_show:
             return text
         return f"{text}, which {independent(drop)} can never show"
@@ -319,6 +326,7 @@ def _detectable_losses(checks: Sequence[GateCheck]) -> str:
     """
     losses: list[str] = []
     for check in checks:
+        # Checks of slices and coverage would make the sentence too long.
         if check.kind is not CheckKind.DROP or check.drop is None:
             continue
         if check.drop.detectable_drop is not None:
@@ -339,12 +347,14 @@ def _summary_text(check: GateCheck, least: int) -> str:
     """
     ground = check.ground
     observed = check.observed
+    # From the ground that leaves least to say, to a figure beside its limit.
     if ground is Ground.NOT_STORED:
         missing = check.missing or "times"
         return f"the run stores no {missing}"
     if ground is Ground.TOO_FEW_CASES:
         in_runs = "" if check.drop is None else " in both runs"
         return f"only {cases(check.cases)} measured{in_runs}, fewer than min_cases ({least:,})"
+    # `observed` is None only with such a ground; the test satisfies the type.
     if ground is Ground.NOTHING_MEASURED or observed is None:
         # Without a case there is no drop either: the bound says that two runs were compared.
         in_runs = " in both runs" if check.bound == "max_drop" else ""
@@ -357,6 +367,7 @@ def _summary_text(check: GateCheck, least: int) -> str:
         return _trend_text(check.trend)
     if check.kind is CheckKind.COVERAGE:
         return _coverage_text(check, observed)
+    # A figure beside a limit, for floors and budgets.
     side = _side_of_limit(check, below="below", above="above")
     limit = figure(check.limit, check.unit)
     text = f"{figure(observed, check.unit)} is {side} {limit}"
@@ -397,6 +408,7 @@ def _movement_text(check: GateCheck, drop: Drop) -> str:
 
     Figures that are equal are worded as such, not as a change of zero.
     """
+    # Only what was measured before counts, not all cases.
     if check.ground is Ground.HALVED and check.kind is CheckKind.COVERAGE:
         # What was measured fell to less than half: the two counts say that better than shares.
         measured_before = round(drop.before * drop.cases)
@@ -466,10 +478,12 @@ def _evidence_text(check: GateCheck) -> str:
     """
     drop = check.drop
     ground = check.ground
+    # Such a check has no figure, or too few cases for one.
     if ground in (Ground.TOO_FEW_CASES, Ground.NOTHING_MEASURED, Ground.NOT_STORED):
         return ""  # nothing was seen that could show anything
     if ground is Ground.HARDLY_MEASURED:
         return ": more than half were declined or failed"
+    # Before drops: a trend has no paired cases.
     if check.trend is not None:
         return _drift_text(check, check.trend)
     if drop is None:
@@ -509,6 +523,7 @@ def _near_limit_text(check: GateCheck) -> str:
     interval = check.interval
     if interval is None:
         return ""
+    # On one side alone, its outcome needs no further word.
     if not interval.low < check.limit < interval.high:
         return ""
     low = figure(interval.low, check.unit)
@@ -523,6 +538,7 @@ def _drop_ground_text(check: GateCheck, drop: Drop) -> str:
     """
     tolerance = figure(drop.tolerance, check.unit)
     loss = f"a loss of more than the tolerated {tolerance}"
+    # Only the test of a loss draws arrangements, and so has a finest p-value.
     p_worse = _p_value_text(drop.p_worse, drop.resolution)
     p_not_worse = _p_value_text(drop.p_not_worse)
     case_count = cases(drop.cases)
@@ -609,6 +625,7 @@ def _source_of_figure(check: GateCheck) -> str:
     A figure that people corrected differs from the one in reports, which is named beside it.
     """
     correction = check.corrected
+    # Before labels: an opinion has none on both sides.
     if check.is_opinion and check.observed is not None:
         return "; judge's opinion, unproved"
     if correction is None:
@@ -632,6 +649,7 @@ def _label_plan_text(check: GateCheck) -> str:
     if plan is None:
         return ""
     chances: list[str] = []
+    # One or two numbers of labels, the smaller first.
     for labels, chance in plan.chances:
         chances.append(f"{chance:.0%} with {labels:,}")
     text = f". Chance that labelled pairs settle it: {', '.join(chances)}"

@@ -42,9 +42,11 @@ def validation_object(verdict: Verdict) -> dict[str, Any]:
     keys are documented: programs of users read them.
     """
     published: dict[str, Any] = msgspec.to_builtins(verdict)
+    # Both are published apart: warnings as texts, and counts in summaries.
     del published["inspection"]
     del published["details"]
     relevance = verdict.relevance.items()
+    # The order of the chunks stays.
     published["relevance"] = {chunk_id: round(p, _DIGITS) for chunk_id, p in relevance}
     published["answer_probability"] = round(verdict.answer_probability, _DIGITS)
     return published
@@ -77,9 +79,12 @@ def failed_verdict_object(
 
 
 _APART = ("id", "metadata", "history", "expectations")
+"""Fields that a stored case has elsewhere: in a column of its own, or at its end."""
 _CASE = tuple(name for name in Case.__struct_fields__ if name not in _APART)
 """The fields of a case that come first in a stored one; the id has a column of its own."""
 _EVIDENCE = _CASE.index("evidence")
+"""The place of the evidence among the values."""
+# All values of a case at once, in the stored order.
 _case_values = attrgetter(*_CASE)
 _SPAN = Evidence.__struct_fields__
 _TURN = Turn.__struct_fields__
@@ -94,21 +99,26 @@ def encode_case(case: Case) -> bytes:
     History and expectations come last, and only where there are some. Fingerprints of datasets are
     made of these bytes: any change of them makes stored runs and baselines those of other cases.
     """
+    # Values by position: stored cases repeat no names.
     values = list(_case_values(case))
     if case.evidence:
         values[_EVIDENCE] = [_values_of(span, _SPAN) for span in case.evidence]
+    # At the end, and only if there are some: most cases keep the bytes that they always had.
     at_end: list[object] = []
     if case.history:
         at_end.append([_values_of(turn, _TURN) for turn in case.history])
     if case.expectations:
+        # Expectations are found behind the history, whether there is one or not.
         if not case.history:
             at_end.append([])  # holds the place of the history
         at_end.append([_values_of(demand, _EXPECTATION) for demand in case.expectations])
     try:
         body = jsonable([*values, case.metadata, *at_end])
     except TypeError:
+        # A text that cannot be written is refused by name; only metadata may hold anything else.
         _check_texts([*values, *at_end])
         body = jsonable([*values, readable(case.metadata), *at_end])
+    # Secrets are masked, but for ids, by which cases are joined.
     return hidden_bytes(body, ids=_ids(case))
 
 
@@ -141,6 +151,7 @@ def decode_case(case_id: str, body: bytes) -> Case:
 
     The id is stored apart, in a column of its own.
     """
+    # Not strict: history and expectations may be missing at the end.
     return _case_of(case_id, dict(zip(_STORED, orjson.loads(body), strict=False)))
 
 
@@ -182,6 +193,7 @@ def case_facts(body: bytes) -> tuple[str, Case]:
         body: the case in stored form.
     """
     raw = dict(zip(_STORED, orjson.loads(body), strict=False))
+    # Left blank rather than out, so that positions stay.
     without_labels = {**raw, "cluster": None, "tags": (), "language": None}
     question = jsonable(list(without_labels.values()))
     return digest((question,)).hex(), _case_of("", raw)
@@ -195,6 +207,7 @@ def right_answer(body: bytes) -> str:
     raw = dict(zip(_STORED, orjson.loads(body), strict=False))
     right = [raw[name] for name in _RIGHT]
     if raw.get("expectations"):
+        # At the end: cases without expectations keep their digest.
         right.append(raw["expectations"])
     return digest((jsonable(right),)).hex()
 
@@ -210,6 +223,7 @@ def check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
+        # Twenty characters on each side show the place without the whole text.
         around = ascii(text[max(0, error.start - 20) : error.start + 20])
         raise ValueError(
             f"a text is not valid Unicode: half of a surrogate pair at character {error.start}, "
@@ -234,11 +248,13 @@ def _of_numpy(value: Any) -> object:
 
     Validators of users return such numbers. Anything else that JSON cannot hold is refused.
     """
+    # By name, so that NumPy is not imported for the question.
     if type(value).__module__ != "numpy":
         raise TypeError(f"{type(value).__name__} has no form in JSON")
     return value.tolist()
 
 
+# One for all records: to make an encoder takes longer than to use it.
 _ENCODER = msgspec.json.Encoder(enc_hook=_of_numpy)
 
 
@@ -283,6 +299,7 @@ def judgement_object(judgement: Judgement) -> dict[str, Any]:
     """
     cell = judgement.cell
     reason = cell.reason
+    # A failure is shown in place of a reason.
     if cell.failure is not None:
         reason = f"{cell.failure.type}: {cell.failure.message}"
     return {
@@ -329,6 +346,7 @@ class Encoded(NamedTuple):
     """An outcome as it is stored: texts apart, because many outcomes share them."""
 
     texts: list[str]
+    """Context texts in order; empty for stages without any."""
     digests: list[bytes]
     """Of the texts."""
     joined: bytes
@@ -351,6 +369,7 @@ def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
         ValueError: a text is not valid Unicode.
     """
     texts: list[str] = []
+    # One of three: a failure, a reason, or a value; the status tells which when it is read.
     if outcome.failure is not None:
         body = encoded(outcome.failure)
     elif outcome.value is None:
@@ -365,6 +384,7 @@ def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
             body = encoded(outcome.value)
     digests = [text_digest(text) for text in texts]
     joined = b"".join(digests)
+    # With the length of the digests before them, so that no body can pass for one.
     head = b"%d %b %b " % (len(joined), joined, outcome.status.value.encode())
     return Encoded(texts, digests, joined, body, fixed_digest(head, body))
 
@@ -382,6 +402,7 @@ def _encoded_fields(value: object, names: Iterable[str]) -> bytes:
     try:
         return hidden_bytes(jsonable(fields))
     except TypeError:
+        # Refused only here: most outcomes are written without a look at each text.
         _check_texts(field for name, field in fields.items() if name not in _FREE)
         for name in _FREE & fields.keys():
             fields[name] = readable(fields[name])

@@ -126,8 +126,10 @@ def file_content(path: Path, *, before: Content | None = None) -> Content:
         return Content(ABSENT)
     stamp = _stamp(status)
     log = stamp_of(f"{path}-wal")
+    # Only of a large file that had no log: its detail is the stamp that it had.
     if before is not None and log == ABSENT and before.detail == f"stamp {stamp}":
         return before
+    # The stamps are a part of the key: a changed file has another.
     key = (str(path), stamp, log)
     content = _read_before.get(key)
     if content is None:
@@ -135,6 +137,8 @@ def file_content(path: Path, *, before: Content | None = None) -> Content:
             content = _read_content(path, stamp)
         except OSError:
             return Content(ABSENT)
+        # A file that was just written may change once more under the same stamp: read it again
+        # then.
         if _is_settled(stamp) and (log == ABSENT or _is_settled(log)):
             _read_before[key] = content
     return content
@@ -148,6 +152,7 @@ def _is_settled(stamp: str) -> bool:
 
     A stamp is a file's size, dates and inode.
     """
+    # The four numbers of `stamp_of`; the later of the two times decides.
     _, modified, changed, _ = map(int, stamp.split(":"))
     return time.time_ns() - max(modified, changed) > _SETTLED
 
@@ -159,12 +164,15 @@ def _read_content(path: Path, stamp: str) -> Content:
     """
     size_text, modified, _, _ = stamp.split(":")
     size = int(size_text)
+    # Chroma's database: its bytes change whenever it is opened.
     if path.name == _CHROMA:
         state = _chroma_state(path)
         if state:
             return Content(_digest_of_content(state), size)
+    # Named as a date, so that no digest of a content can be equal to it.
     if size > _BY_DATE:
         return Content(f"dated:{size}:{modified}", size)
+    # Small enough to be held in memory, and to have its line ends changed.
     if size <= _LARGEST_TEXT:
         data = path.read_bytes()
         if is_text(path.name):
@@ -175,6 +183,7 @@ def _read_content(path: Path, stamp: str) -> Content:
     log = _sqlite_log(path)
     file_hash.update(log)
     detail = ""
+    # With changes in the log, or a young stamp, the file must be read again next time.
     if _is_settled(stamp) and not log:
         detail = f"stamp {stamp}"
     return Content(file_hash.hexdigest()[:32], size, detail)
@@ -239,9 +248,12 @@ def path_content(path: Path) -> Content:
         return file_content(path)
     digests: dict[str, str] = {}
     for file in files_below(path):
+        # Counted while the files are found: a folder of millions is not listed to its end.
         if len(digests) == _MOST_FILES:
             return Content("too large", _MOST_FILES)
+        # By relative name with slashes: equal on every machine.
         digests[file.relative_to(path).as_posix()] = file_content(file).digest
+    # Sorted by name, so that the order of the file system plays no part.
     text = json.dumps(digests, sort_keys=True)
     return Content(f"files:{_digest_of_content(text.encode())}", len(digests))
 
@@ -258,6 +270,7 @@ def project_folder(file: str | Path = "") -> Path:
     here = Path.cwd()
     if file:
         here = Path(file).resolve().parent
+    # From the inside out: the nearest sign of a project counts.
     for folder in (here, *here.parents):
         if any((folder / name).exists() for name in (".git", "pyproject.toml", "setup.py")):
             return folder
@@ -276,10 +289,12 @@ def files_below(
         without: absolute paths that are left out.
         ignored: patterns of a shell, relative to the folder, that are left out.
     """
+    # Chroma's other files change with each opening, too.
     is_chroma = (folder / _CHROMA).exists()
     matches = _matcher(ignored)
     visited: set[str] = set()
     for root, folders, names in os.walk(folder, followlinks=True):
+        # By the real path, so that a folder is visited once, by whichever link.
         real = os.path.realpath(root)
         if real in visited:  # links that lead back
             folders.clear()
@@ -291,6 +306,7 @@ def files_below(
             place = f"{here.relative_to(folder).as_posix()}/"
         left_out: set[str] = set()
         for name in (*folders, *names):
+            # Patterns may name a path from the project's folder, or a name anywhere.
             is_ignored = matches(f"{place}{name}") or matches(name)
             # Joined as text: a path object for each of many files takes longer than to list them.
             if is_ignored or os.path.join(root, name) in without:  # noqa: PTH118
@@ -317,6 +333,7 @@ def is_below(folder: Path, path: Path) -> bool:
     except ValueError:
         return False
     matches = _matcher(tool_settings(folder, "ignore"))
+    # Each folder on the way is asked about, as `files_below` would not enter it.
     place = folder
     for name in names:
         place /= name
@@ -324,6 +341,7 @@ def is_below(folder: Path, path: Path) -> bool:
             return False
         if place.is_dir() and not _holds_data(place):
             return False
+    # The project's folder itself has no name below it.
     return bool(names) and _VOLATILE.search(path.name) is None
 
 
@@ -345,6 +363,7 @@ def _holds_data(folder: Path) -> bool:
 
     Files that tools and runs write would make an unchanged system look changed.
     """
+    # By its name first: most tools are known by that.
     if folder.name in _NOT_DATA or folder.name.endswith(".egg-info"):
         return False
     return not any((folder / sign).exists() for sign in _SIGNS_OF_OTHERS)
@@ -401,12 +420,14 @@ def distributions() -> Iterator[tuple[str, str, Path]]:
     """
     met: set[str] = set()
     for place in sys.path:
+        # An empty entry of sys.path is the working directory.
         try:
             with os.scandir(place or ".") as entries:
                 folders = [entry.name for entry in entries if entry.name.endswith(".dist-info")]
         except OSError:
             continue
         for folder in sorted(folders):
+            # Up to the first hyphen, since names have underscores there.
             name, _, version = folder.removesuffix(".dist-info").partition("-")
             name = name.lower().replace("_", "-").replace(".", "-")
             if name not in met:  # the first on the path is the one that is imported
@@ -446,7 +467,9 @@ def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginP
         before: parts of an earlier run, by name: a RECORD that was not written since is not read.
     """
     python = f"{platform.python_implementation()} {platform.python_version()}"
+    # Its version is its digest: Python has no file that lists its content.
     yield OriginPart("package", "python", python)
+    # A RECORD that was not written since has the same digest.
     earlier = before or {}
     for name, version, folder in distributions():
         detail = f"version {version}"
@@ -473,12 +496,14 @@ def _editable_source(folder: Path) -> Path | None:
 
     Such a package keeps its version while its developer changes its code.
     """
+    # Where pip notes how a package was installed, if not from an index.
     origin = folder / "direct_url.json"
     if not origin.is_file():
         return None
     installed_from: dict[str, Any] = orjson.loads(origin.read_bytes())
     if not installed_from.get("dir_info", {}).get("editable"):
         return None
+    # The folder is named as an address, with its special characters escaped.
     return Path(unquote(urlsplit(str(installed_from["url"])).path))
 
 
@@ -490,6 +515,7 @@ def _source_digest(source: Path, version: str) -> str:
     The digest is stored with outcomes: another form makes them unusable.
     """
     package_hash = hashlib.sha256(version.encode())
+    # As for a project: caches and virtual environments in it do not count.
     for path in files_below(source, (), tool_settings(source, "ignore")):
         line = f"{path.relative_to(source)} {file_content(path).digest}\n"
         package_hash.update(os.fsencode(line))  # the name of a file may be no text

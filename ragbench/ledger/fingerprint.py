@@ -29,6 +29,7 @@ def digest(parts: Iterable[bytes]) -> bytes:
     Without their sizes, ``ab, c`` and ``a, bc`` would be equal. Stored in journals: the form stays.
     """
     contents = tuple(parts)
+    # Eight bytes each, all before the contents: the form is stored.
     sizes = [len(part).to_bytes(8, "big") for part in contents]
     return blake2b(b"".join([*sizes, *contents]), digest_size=SIZE).digest()
 
@@ -74,23 +75,28 @@ def always_jsonable(value: object) -> bytes:
 
 def readable(value: object, depth: int = 32) -> object:
     """A value with everything replaced that `jsonable` refuses, so that it can be stored."""
+    # Broken characters become their escapes.
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, int):
+        # JSON holds 64 bits: beyond that a number is a text.
         return value if -(2**63) <= value < 2**64 else str(value)
     if isinstance(value, (Mapping, list, tuple, set, frozenset)):
+        # A collection may hold itself; the bound also ends that.
         if depth == 0:
             return "<nested too deeply>"
         if isinstance(value, Mapping):
             plain: dict[str, object] = {}
             for key, entry in cast("Mapping[object, object]", value).items():
                 name = readable(key)
+                # A key that is no text, such as a tuple, is written as JSON.
                 if not isinstance(name, str):
                     name = jsonable(name).decode()
                 plain[name] = readable(entry, depth - 1)
             return plain
         return [readable(entry, depth - 1) for entry in _listed(cast("Iterable[object]", value))]
     if isinstance(value, Struct):
+        # A record is no level of its own.
         return readable(structs.asdict(value), depth)
     try:
         return orjson.loads(jsonable(value))
@@ -105,7 +111,9 @@ def _listed(values: Iterable[object]) -> list[object]:
     """
     if isinstance(values, (set, frozenset)):
         return sorted(
-            cast("frozenset[object]", values), key=lambda entry: jsonable(readable(entry))
+            # By their bytes, since members may be of kinds that do not compare.
+            cast("frozenset[object]", values),
+            key=lambda entry: jsonable(readable(entry)),
         )
     return list(values)
 
@@ -116,9 +124,11 @@ def _default(value: Any) -> object:
     orjson calls this for subclasses of built-in types as well. Digests are made of the result:
     another conversion makes stored fingerprints unequal.
     """
+    # The order of the table decides: a subclass of several of its types takes the first.
     for types, convert in _CONVERSIONS:
         if isinstance(value, types):
             return convert(value)
+    # Looked for by method: neither library is imported.
     for method in ("tolist", "model_dump"):  # arrays and tensors; pydantic
         if not hasattr(value, method):
             continue
@@ -126,6 +136,7 @@ def _default(value: Any) -> object:
         # Of its own type it would come here again, for ever.
         if type(plain) is not type(value):
             return plain
+    # Such as numbers of other libraries, and Decimal.
     if hasattr(value, "__float__"):
         return float(value)
     return _class_name(value)
@@ -171,7 +182,8 @@ def jsonable(value: object) -> bytes:
             a text nor a number, a flag, None, a date or an enumeration.
     """
     options = _OPTIONS
-    # Asked for, orjson loads NumPy for whatever it does not know.
+    # Asked for, orjson loads NumPy for whatever it does not know. Where NumPy is not loaded yet, no
+    # value is NumPy's.
     if "numpy" in sys.modules:
         options |= orjson.OPT_SERIALIZE_NUMPY
     return orjson.dumps(value, default=_default, option=options)

@@ -74,10 +74,12 @@ def run_around(path: Path) -> Path:
 
     Users name ``run/report.json`` where a command takes a run.
     """
+    # Only files that a run writes, so that a user's file of such a name in another folder stays.
     is_ours = path.name in (*_WRITTEN, _JOURNAL) and path.is_file()
     if not is_ours:
         return path
     folder = path.parent
+    # Both files: a folder with a report alone is no run.
     if (folder / _JOURNAL).is_file() and (folder / "manifest.json").is_file():
         return folder
     return path
@@ -101,13 +103,16 @@ class RunFolder:
         """
         self.path = path
         self.journal = path / _JOURNAL
+        """The database of its outcomes: where it is, a run has begun."""
         self.in_flight = path / _IN_FLIGHT
         """The cases that are being asked."""
         self.writes = path / _WRITES
         """The files that the system of an unfinished run writes."""
         self.manifest = path / "manifest.json"
+        """What the run is a run of."""
         self.report = path / "report.json"
         self._pid = path / f"{_LOCK}.pid"
+        """The number of the process that holds the lock."""
 
     @property
     def exists(self) -> bool:
@@ -146,9 +151,11 @@ class RunFolder:
         try:
             is_new = not self.path.exists()
             if not is_new:
+                # Before the folder is changed in any way.
                 self._refuse_foreign()
             make_private_folder(self.path)
             lock = FileLock(self.path / _LOCK)
+            # At once or not at all: a command must not wait for one that takes hours.
             lock.acquire(timeout=0)
         except Timeout:
             raise RunLockedError(
@@ -160,9 +167,11 @@ class RunFolder:
                 f"{self.path} cannot be written: {error.strerror}. Choose another with --out"
             ) from None
         try:
+            # For the message of a process that finds the folder locked.
             self._pid.write_text(str(os.getpid()), encoding="utf-8")
             yield is_new
         finally:
+            # Before the lock is given back: another process may write its own at once.
             self._pid.unlink(missing_ok=True)
             lock.release()
 
@@ -173,12 +182,15 @@ class RunFolder:
         On an error the old run stays complete: nothing of it is removed before the new journal is
         made.
         """
+        # What an earlier attempt left behind.
         self._unlink(_NEW_JOURNAL_FILES)
         try:
             yield self.path / _NEW_JOURNAL
+            # The new journal is whole by now: from here on nothing can fail but the disk.
             self._unlink((*_JOURNAL_FILES, *_WRITTEN))
             (self.path / _NEW_JOURNAL).replace(self.journal)
         finally:
+            # After the move only its log may be left.
             self._unlink(_NEW_JOURNAL_FILES)
 
     def discard(self) -> None:
@@ -198,8 +210,10 @@ class RunFolder:
         """
         if not self.path.is_dir():
             raise RunMismatchError(f"{self.path} is a file. Choose a folder with --out")
+        # A run's folder may hold files of the user's, too.
         if self.exists:
             return
+        # A lock, or a journal that was never finished, is no content of a user's.
         if any(not path.name.startswith((_LOCK, _JOURNAL)) for path in self.path.iterdir()):
             raise RunMismatchError(
                 f"{self.path} is not empty and is not a run folder. Choose another with --out"
@@ -240,6 +254,7 @@ def _safe_in_a_path(name: str) -> str:
 
     Names of datasets and systems are free texts, and may hold slashes.
     """
+    # Neither a dot nor a hyphen at the ends: hidden files and options begin so.
     plain = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")
     return (plain or "run")[:40]
 
@@ -288,9 +303,11 @@ def repeat_folders(run: Path) -> tuple[Path, ...]:
     path = run / REPEATS / _COUNT
     if not path.is_file():
         return ()
+    # Undecodable bytes are no digits, and refused below.
     text = path.read_text("utf-8", "replace").strip()
     if not (text.isascii() and text.isdigit() and int(text) >= 1):
         raise RunMismatchError(f"{path} holds no number of repeats: run eval again")
+    # Number 1 is the run itself.
     return tuple(repeat_folder(run, number) for number in range(2, int(text) + 1))
 
 
@@ -341,7 +358,9 @@ class MetricInfo(Record):
         A later reader of the run may not have the code of a user's metric.
         """
         definition: dict[str, Any] = {
-            name: msgspec.to_builtins(getattr(metric.definition, name)) for name in STORED_FACTS
+            # Listed by name, as a definition has functions, too.
+            name: msgspec.to_builtins(getattr(metric.definition, name))
+            for name in STORED_FACTS
         }
         definition["needs"].sort()  # a set before: the same run gives the same bytes
         definition["bound"] = {"parameters": dict(metric.parameters), "cutoff": metric.cutoff}
@@ -387,6 +406,7 @@ def write_manifest(manifest: Manifest, path: Path) -> Manifest:
     By the fingerprints a comparison says which part of two runs differs. They are a stored form:
     other contents of a part make old runs incomparable.
     """
+    # A copy: what is taken out of it stays in the manifest.
     stages = dict(manifest.rag.stages)
     # The verdicts of a validator change nothing of what the system does.
     validator = stages.pop("validate", None)
@@ -394,6 +414,7 @@ def write_manifest(manifest: Manifest, path: Path) -> Manifest:
     metrics: list[dict[str, object]] = []
     for metric in manifest.metrics:
         identity: dict[str, object] = {"name": metric.name, "version": metric.version}
+        # Only formulas of users have a digest; the others keep their stored form.
         if metric.definition["digest"]:
             identity["digest"] = metric.definition["digest"]
         metrics.append(identity)
@@ -409,7 +430,9 @@ def write_manifest(manifest: Manifest, path: Path) -> Manifest:
     if validator is not None:
         fingerprints["validate"] = validator
     written = {**structs.asdict(manifest), "fingerprints": fingerprints}
+    # Through JSON and back: readers see what is written, secrets masked.
     plain = orjson.loads(hidden_bytes(always_jsonable(written)))
+    # Sorted and indented: the same run gives the same bytes, and a diff shows lines.
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
     write_atomic(path, orjson.dumps(plain, option=options))
     return msgspec.convert(plain, Manifest)
@@ -425,6 +448,7 @@ def read_manifest(path: Path) -> Manifest:
     """
     with Reading(partial(_unreadable_manifest_error, path)):
         raw = orjson.loads(path.read_bytes())
+        # Before anything else: other fields mean other things in another version.
         if raw["schema_version"] != SCHEMA_VERSION:
             raise RunMismatchError(
                 f"{path} has schema version {raw['schema_version']}, this ragbench reads "
@@ -442,6 +466,7 @@ def _unreadable_manifest_error(path: Path, error: Exception) -> RunMismatchError
     """
     if isinstance(error, FileNotFoundError):
         why = "is not a run folder"
+        # The journal is made first, and the manifest once the cases are known.
         if RunFolder(path=path.parent).exists:
             why = "holds a run that ended too early; the command that began it continues"
         return RunMismatchError(f"{path.parent} {why}: it has no {path.name}")
@@ -480,8 +505,10 @@ def write_atomic(path: Path, content: bytes) -> None:
 
     A manifest or report that is cut off would make the run unreadable.
     """
+    # With the process's number: two processes write beside each other.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        # Private from the start, and not only once it has its name.
         with open_private(temporary, "wb") as file:
             file.write(hidden_bytes(content))
         temporary.replace(path)
@@ -504,11 +531,13 @@ def git_state(folder: Path) -> dict[str, Any] | None:
         return None
     commit = None
     is_dirty = False
+    # In git's format, version 2: headers begin with a hash, changes with anything else.
     for line in done.stdout.splitlines():
         if line.startswith("# branch.oid "):
             commit = line.split()[-1]
         elif not line.startswith("#"):
             is_dirty = True
+    # A repository without any commit has nothing to check out.
     if commit in (None, "(initial)"):
         return None
     return {"commit": commit, "dirty": is_dirty}

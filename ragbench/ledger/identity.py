@@ -52,6 +52,7 @@ _NAMES_A_PATH = re.compile(
 )
 """Names of settings whose texts may name a file, whatever they look like."""
 _PLAIN_ATTRIBUTES = (types.NoneType, bool, int, float, str, bytes, PurePath, list, dict)
+"""Values of a class that are settings; anything else in it is code."""
 _RANDOM_NAME = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 """A UUID of version 4, which is drawn at random."""
 _LONGEST_PATH = 1_000
@@ -94,12 +95,14 @@ def described(value: object, name: str = "", at: At = _ALL) -> Any:
     Credentials are masked, addresses and absolute paths left out. A class of ragbench's is what its
     ``identity`` and its fields say; a random generator, a lock or a connection is its class.
     """
+    # A bool or an int of an enumeration counts by the enumeration's value, below.
     if value is None or (isinstance(value, (bool, int)) and not isinstance(value, Enum)):
         return value
     if isinstance(value, float):
         if math.isfinite(value):
             return value
         return str(value)  # JSON knows no NaN and no infinity
+    # By the setting's name, before any value of it is looked at.
     if is_secret(name):
         return MASK
     if isinstance(value, Enum):
@@ -110,8 +113,10 @@ def described(value: object, name: str = "", at: At = _ALL) -> Any:
         return f"bytes#{short_digest(bytes(value))}"
     if isinstance(value, (date, time, timedelta, UUID, Decimal, Fraction, range)):
         return str(value)
+    # Its class says what it is: deeper parts are left out.
     if id(value) in at.within or at.depth == 0:  # it holds itself, or lies too deep
         return {"class": _qualified_name(type(value))}
+    # Each level has one less below it, and knows what it lies in.
     inside = at._replace(depth=at.depth - 1, within=(*at.within, id(value)))
     return _with_parts(value, name, inside)
 
@@ -126,7 +131,9 @@ def _with_parts(value: object, name: str, at: At) -> Any:
     if isinstance(value, Mapping):
         mapping = cast("Mapping[object, object]", value)
         if len(mapping) <= _MAX_ENTRIES:
+            # In their order, which counts: another order of fields is another mapping.
             return {str(key): described(entry, str(key), at) for key, entry in mapping.items()}
+        # Only the keys are described here; `_digest_of` does so with the values.
         pairs = [[described(key, "", at), entry] for key, entry in mapping.items()]
         return {"entries": len(mapping), "digest": _digest_of(pairs, "", at)}
     if isinstance(value, (list, tuple, deque)):
@@ -136,9 +143,11 @@ def _with_parts(value: object, name: str, at: At) -> Any:
         return {"entries": len(entries), "digest": _digest_of(entries, name, at)}
     if isinstance(value, (set, frozenset)):
         members = [described(member, name, at) for member in cast("set[object]", value)]
-        # Members may be of kinds that do not compare; the order of a set differs by process.
+        # By their JSON: members may be of kinds that do not compare, and the order of a set
+        # differs by process.
         return sorted(members, key=lambda member: json.dumps(member, sort_keys=True))
     if isinstance(value, types.ModuleType):
+        # A module counts by its name: what it holds is code, which is compared by files.
         return {"module": value.__name__}
     if isinstance(value, re.Pattern):
         return [cast("re.Pattern[Any]", value).pattern, value.flags]
@@ -165,6 +174,7 @@ def _digest_of(entries: list[Any], name: str, at: At) -> str:
 
     Both ways must stay as they are: the digest is compared with stored ones.
     """
+    # One call for all: TypeError where an entry is no plain value.
     try:  # texts and numbers alone: a corpus of a million passages takes a second
         return short_digest(orjson.dumps(entries, option=_PLAIN_JSON))
     except TypeError:
@@ -191,15 +201,18 @@ def _described_function(function: Callable[..., Any], at: At) -> dict[str, Any]:
         description: dict[str, Any] = {"partial": described(call.func, "", at)}
         return description | _not_empty(at, args=list(call.args), keywords=call.keywords)
     unwrapped = inspect.unwrap(function)  # without its decorators
+    # Of a method the function behind it: the object is described apart.
     bound_function = getattr(unwrapped, "__func__", unwrapped)
     name = _qualified_name(unwrapped)
     description = {"function": name, "source": _source_digest(bound_function)}
     if "<lambda>" in name:  # there may be several on one line
         description["code"] = _compiled_digest(bound_function)
     wrapped_with: list[object] = []
+    # A decorator's own values, such as a cache size, count beside those of the function.
     if function is not unwrapped:
         wrapped_with = _closed_over(function)
     bound_to = getattr(function, "__self__", None)
+    # A function of C has its module as `__self__`, which is no object that it is bound to.
     if isinstance(bound_to, types.ModuleType):
         bound_to = None
     return description | _not_empty(
@@ -241,8 +254,10 @@ def _described_object(value: Any, at: At) -> Any:
 
     Descriptions are compared with stored ones: another key makes stored outcomes unusable.
     """
+    # Told by its parts, since neither NumPy nor a tensor library is imported for it.
     if hasattr(value, "dtype") and hasattr(value, "tobytes"):  # an array of numpy or its like
         if str(value.dtype) == "object":
+            # An array of objects has no bytes of its own.
             return described(value.tolist(), "", At(_MAX_FOREIGN_DEPTH))
         shape = list(getattr(value, "shape", ()))
         return {"array": str(value.dtype), "shape": shape, "digest": short_digest(value.tobytes())}
@@ -255,15 +270,18 @@ def _described_object(value: Any, at: At) -> Any:
         identity = getattr(value, "identity", None)
         if isinstance(identity, Mapping):
             # All that it depends on, in its own words: a path there is an address.
+            # With it, a path is described by its text.
             literal = at._replace(contents=False)
             description["identity"] = described(cast("object", identity), "", literal)
             return description
     settings = settings_of(value)
     maker = _maker_of(cls.__module__)
     if maker == "user":
+        # An attribute of the user's may have the name "sources".
         key = "class_sources" if "sources" in settings else "sources"
         description[key] = described_class(cls)["sources"]
     if maker == "installed":
+        # Of a package's object only settings near the surface: deeper ones are its state.
         at = at._replace(depth=min(at.depth, _MAX_FOREIGN_DEPTH))
     for setting, entry in settings.items():
         description[setting] = described(entry, setting, at)
@@ -282,6 +300,7 @@ def settings_of(value: object) -> dict[str, Any]:
     cls = type(value)
     maker = _maker_of(cls.__module__)
     dataclass_fields = fields(value) if is_dataclass(value) else ()
+    # Classes made by `types`, such as SimpleNamespace, hold settings in their attributes.
     if maker in ("ragbench", "standard") and cls.__module__ != "types":
         names = [field.name for field in dataclass_fields if field.metadata.get("setting", True)]
         return {name: getattr(value, name) for name in names if not name.startswith("_")}
@@ -291,17 +310,21 @@ def settings_of(value: object) -> dict[str, Any]:
         if _maker_of(owner.__module__) == "user":
             settings |= _class_settings(owner)
         for slot in _slots_of(owner):
+            # A slot may be empty.
             if hasattr(value, slot):
                 settings[slot] = getattr(value, slot)
     settings |= getattr(value, "__dict__", {})
     for field in dataclass_fields:
+        # Fields that are no settings, such as a client, are marked in the class.
         if not field.metadata.get("setting", True):
             settings.pop(field.name, None)
     private = getattr(value, "__pydantic_private__", None)
+    # Pydantic keeps private attributes apart.
     if isinstance(private, dict):
         settings |= cast("dict[str, Any]", private)
     if maker == "installed":
         settings = _foreign_settings(settings)
+    # By name, so that the order in which attributes were set plays no part.
     return {name: settings[name] for name in sorted(settings) if not name.startswith("__")}
 
 
@@ -313,6 +336,7 @@ def _class_settings(cls: type) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for name, value in vars(cls).items():
         is_of_pydantic = name in ("model_config", "model_fields")
+        # Nested classes, methods and properties are code, and not plain values.
         if not name.startswith("_") and not is_of_pydantic and isinstance(value, _PLAIN_ATTRIBUTES):
             settings[name] = value
     return settings
@@ -365,12 +389,15 @@ def _described_text(value: str | PurePath, name: str, at: At) -> str:
     path: Path | None = None
     if at.contents:
         path = _named_path(value, name)
+    # A file of the project is compared as a file: here it counts by its name.
     is_in_project = path is not None and at.project is not None and is_below(at.project, path)
     if path is not None and not is_in_project:
         digest = path_content(path).digest
+        # Without content, or too large to be read: the name alone counts.
         if digest not in (ABSENT, "too large"):
             kind = "folder" if path.is_dir() else "file"
             return f"{kind}#{digest.rpartition(':')[2]}"
+    # Below are absolute paths, of which the user's folders are left out.
     if not _ABSOLUTE_PATH.fullmatch(text):
         return mask_text(text)
     try:
@@ -391,11 +418,13 @@ def _named_path(value: str | PurePath, name: str) -> Path | None:
     """
     text = str(value)
     if isinstance(value, str):
+        # An address, or a text that is too long for a path.
         if len(text) > _LONGEST_PATH or "://" in text or "\0" in text:
             return None
         is_named_so = bool(text) and _NAMES_A_PATH.search(name) is not None
         if not is_named_so and not _LOOKS_LIKE_PATH.fullmatch(text):
             return None
+    # Names may be too long for the system, or of a user that does not exist.
     try:
         path = Path(text).expanduser().absolute()
         if not path.exists():
@@ -437,6 +466,7 @@ def described_class(cls: type) -> dict[str, Any]:
     Descriptions are compared with stored ones: another key makes stored outcomes unusable.
     """
     sources: dict[str, str | None] = {}
+    # Bases as well: a changed method of a base is a changed method.
     for owner in cls.__mro__:
         if _maker_of(owner.__module__) in ("user", "installed"):
             sources[_qualified_name(owner)] = _source_digest(owner)
@@ -454,8 +484,10 @@ def _maker_of(module: str) -> Literal["ragbench", "standard", "installed", "user
     package = module.partition(".")[0]
     if is_own(package):
         return "ragbench"
+    # `__main__` is listed among the standard modules, and is the user's script.
     if package == "builtins" or package in sys.stdlib_module_names - {"__main__"}:
         return "standard"
+    # A module without a file, as in a notebook, is the user's.
     file = getattr(sys.modules.get(module), "__file__", None) or ""
     if "site-packages" in file or "dist-packages" in file:
         return "installed"
@@ -490,6 +522,7 @@ def _compiled_digest(thing: Any) -> str | None:
         return compiled(code)
     if not inspect.isclass(thing):
         return None
+    # Only methods: what a class holds beside them is described as settings.
     methods: dict[str, str | None] = {}
     for name, member in vars(thing).items():
         if isinstance(getattr(member, "__code__", None), types.CodeType):
@@ -513,6 +546,7 @@ def _code_without_lines(code: types.CodeType) -> tuple[object, ...]:
     The tuple is digested and compared with stored digests: its parts and their order stay.
     """
     constants: list[object] = []
+    # Functions inside of a function are among its constants.
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             constants.append(_code_without_lines(constant))
@@ -522,6 +556,7 @@ def _code_without_lines(code: types.CodeType) -> tuple[object, ...]:
             constants.append(f"{{{members}}}")
         else:
             constants.append(repr(constant))
+    # Without names of files and lines.
     return code.co_code, tuple(constants), code.co_names, code.co_varnames, code.co_freevars
 
 
@@ -540,6 +575,7 @@ def imported_sources(function: Any) -> list[str]:
     """
     own_file = inspect.getsourcefile(function)
     unread_paths = [Path(own_file)] if own_file else []
+    # Also the files that were read: two modules may import each other.
     digests: dict[Path, str] = {}
     while unread_paths:
         path = unread_paths.pop()
@@ -551,6 +587,7 @@ def imported_sources(function: Any) -> list[str]:
             unread_paths += _imported_beside(path, ast.parse(text))
         except Exception:  # noqa: BLE001  # a notebook, a template, or damaged: it imports nothing
             continue
+    # Sorted by content: where the files lie plays no part.
     return sorted(digests.values())
 
 
@@ -569,6 +606,7 @@ def _imported_beside(path: Path, tree: ast.Module) -> Iterator[Path]:
                 modules.append(f"{package}.{alias.name}".strip("."))
             roots = folders
             if node.level:  # relative: one dot is the module's own folder
+                # One dot more for each folder above.
                 roots = folders[node.level - 1 : node.level]
         elif isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
@@ -576,6 +614,7 @@ def _imported_beside(path: Path, tree: ast.Module) -> Iterator[Path]:
         else:
             continue
         for root in roots:
+            # What is imported may be a module or a package.
             for module in filterfalse(is_own, modules):  # a version of ragbench is a package's
                 place = root.joinpath(*module.split("."))
                 yield place.with_suffix(".py")

@@ -86,6 +86,7 @@ Recorded = Mapping[str, Outcome[object]]
 """By stage what the source recorded."""
 _CaseRow = tuple[str, bytes, bytes, int]
 """Id, body, digest and position."""
+# As the column of the table has it.
 _RECORDED = Known.RECORDED.value
 RECORDED = b""
 """The key of an outcome that the source recorded."""
@@ -146,7 +147,9 @@ class Journal(AbstractContextManager["Journal"]):
         """Called before new outcomes are stored: what they came from is stored ahead of them."""
         self.reading = reading_journal(path)
         """The context in which whatever is stored is decoded: it may be damaged."""
+        # The connection, which no other thread may use.
         self._db = connect(path)
+        # Closed again if anything below fails; `pop_all` leaves it open where nothing did.
         with self.reading, ExitStack() as opened:
             opened.callback(self._db.close)
             self.runs = RunTables(self._db, self.reading)
@@ -154,10 +157,10 @@ class Journal(AbstractContextManager["Journal"]):
             self.scores = ScoreTables(self._db, self.flush, self.reading)
             """The cells."""
             self.was_empty = self._db.execute(_ANY_OUTCOME).fetchone() is None
+            """Whether no outcome was stored when it was opened; once its cases are placed, whether
+            none was by then (`placed` drops recorded ones, and stores the new). Then none need be
+            looked up."""
             opened.pop_all()
-        """Whether no outcome was stored when it was opened; once its cases are placed, whether none
-        was by then (`placed` drops recorded ones, and stores the new). Then none need be looked up.
-        """
         self.placed_digest: tuple[int, str] | None = None
         """How many cases were placed so far, and their fingerprint, as `cases_digest` would read
         them from the file; None before any."""
@@ -176,12 +179,14 @@ class Journal(AbstractContextManager["Journal"]):
         words.
         """
         try:
+            # After an error of the database what waits would fail as well.
             if not isinstance(error, sqlite3.Error):
                 self.flush()
         except sqlite3.Error as flush_error:
             error = flush_error
         finally:
             self._db.close()
+        # Whichever of the two it was: that of the block, or that of the last flush.
         if isinstance(error, sqlite3.Error):
             raise journal_error(self.path, error) from error
 
@@ -203,12 +208,14 @@ class Journal(AbstractContextManager["Journal"]):
         scores = self.scores
         if not (self._new_outcomes or self._confirmed or any(scores.new.values())):
             return
+        # Before the transaction: what it stores has one of its own.
         if self._new_outcomes and self.before_flush is not None:
             self.before_flush()
         with transaction(self._db):
             self._write_outcomes()
             if self._confirmed:
                 self._db.executemany(_CONFIRM, self._confirmed)
+            # Together with the outcomes: cells never outlive what they rest on.
             scores.write(self.runs.epoch)
         # Only now: what a transaction that failed did not write is still to be written.
         self._clear_outcomes()
@@ -264,6 +271,7 @@ class Journal(AbstractContextManager["Journal"]):
 
         It is for callers that go on only once all cases are stored; `placed` yields them meanwhile.
         """
+        # On an error both go back: the rows by the transaction, what waits by `_forget`.
         with transaction(self._db, undo=self._forget):
             for _ in self.placed(cases):
                 pass
@@ -283,10 +291,13 @@ class Journal(AbstractContextManager["Journal"]):
         """
         self.flush()
         db = self._db
+        # Cases lose their places, and keep their rows: outcomes are found by the case's number.
         with transaction(db):
             db.execute("DELETE FROM report")  # it is of the cases of before
             db.execute("UPDATE cases SET position = NULL WHERE position IS NOT NULL")
+            # The source is read anew: what it recorded before may not be there any more.
             db.execute("DELETE FROM outcomes WHERE known = ?", (_RECORDED,))
+        # In a new journal a case's number is its position, and need not be looked up.
         is_new = db.execute("SELECT 1 FROM cases LIMIT 1").fetchone() is None
         count = 0
         dataset_hash = blake2b(digest_size=SIZE)
@@ -296,6 +307,7 @@ class Journal(AbstractContextManager["Journal"]):
             if not batch:
                 break
             rows = [placed.row for placed in batch]
+            # With the position as the number, which holds for a new journal.
             window = [RunCase(placed.row[3], placed.case, placed.row[2]) for placed in batch]
             recorded = [placed.recorded for placed in batch]
             with transaction(db):
@@ -304,6 +316,7 @@ class Journal(AbstractContextManager["Journal"]):
                     raise DataError([self._repeated_id(rows)])
                 if not is_new:
                     self._take_numbers(window)
+                # Most sources record nothing.
                 if any(recorded):
                     self._store_recorded(window, recorded, epoch)
             count += len(batch)
@@ -311,6 +324,7 @@ class Journal(AbstractContextManager["Journal"]):
             # Kept up with each window, so that the manifest needs no second pass over the cases.
             self.placed_digest = count, dataset_hash.hexdigest()
             yield window
+        # Recorded outcomes were just written: there may be some by now.
         self.was_empty = db.execute(_ANY_OUTCOME).fetchone() is None
 
     def _forget(self) -> None:
@@ -329,12 +343,14 @@ class Journal(AbstractContextManager["Journal"]):
         Args:
             rows: the cases of a window, of which at least one was not written for that reason.
         """
+        # Of all cases of the window, the first whose id has another position.
         query = "SELECT position FROM cases WHERE id = ?"
         for case_id, _, _, position in rows:
             (earlier,) = self._db.execute(query, (case_id,)).fetchone()
             if earlier != position:
                 break
         else:
+            # Not reached: a row is only left out where its id is there already.
             raise AssertionError("no id is there twice")
         return Problem(
             message=f"cases {earlier} and {position} have the same id '{case_id}': make ids unique",
@@ -349,6 +365,7 @@ class Journal(AbstractContextManager["Journal"]):
 
         A window is a batch of cases that fits into memory.
         """
+        # At most `_BATCH` ids, which SQLite takes in one query.
         ids = [run_case.case.id for run_case in window]
         query = f"SELECT id, number FROM cases WHERE id IN ({marks(ids)})"
         numbers = dict(self._db.execute(query, ids))
@@ -369,11 +386,13 @@ class Journal(AbstractContextManager["Journal"]):
         """
         for run_case, outcomes in zip(window, recorded, strict=True):
             for stage, outcome in outcomes.items():
+                # Encoded once: the same bytes are stored, and give the row its digest.
                 encoded = encode_outcome(stage, outcome)
                 self.record_outcome(run_case.number, stage, RECORDED, outcome, encoded, epoch)
                 if outcome.known is not Known.RECORDED:
                     outcome = replace(outcome, known=Known.RECORDED)
                 run_case.settled[stage] = StageOutcome(outcome, encoded.joined, encoded.output)
+        # At once, in the transaction of the cases: they never wait without their case.
         self._write_outcomes()
         self._clear_outcomes()
 
@@ -390,6 +409,8 @@ class Journal(AbstractContextManager["Journal"]):
             return
         query = (
             "SELECT number, id, position, digest, body FROM cases "
+            # Positions, not offsets: a query finds its beginning without a pass over the cases
+            # before it.
             "WHERE position > ? ORDER BY position LIMIT ?"
         )
         last_position = 0
@@ -403,6 +424,7 @@ class Journal(AbstractContextManager["Journal"]):
                 for number, case_id, _, case_digest, body in rows:
                     window.append(_run_case(number, case_id, case_digest, body))
             yield window
+            # The position, in the third column.
             last_position = rows[-1][2]
 
     def _cases_of(self, ids: Sequence[str]) -> Generator[list[RunCase]]:
@@ -423,6 +445,7 @@ class Journal(AbstractContextManager["Journal"]):
             with self.reading:
                 for number, case_id, case_digest, body in rows:
                     run_cases[case_id] = _run_case(number, case_id, case_digest, body)
+            # In the order of the ids; SQLite gives them in any.
             yield [run_cases[case_id] for case_id in batch if case_id in run_cases]
 
     def drawn_ids(self, count: int, seed: str) -> list[str]:
@@ -435,6 +458,8 @@ class Journal(AbstractContextManager["Journal"]):
             count: how many; all of them where the run has fewer.
         """
         total, _ = self.cases_digest()
+        # Drawn by place, so that the ids play no part; sorted, so that they come in the run's
+        # order.
         places = sorted(random.Random(seed).sample(range(total), min(count, total)))
         query = "SELECT id FROM cases WHERE position IS NOT NULL ORDER BY position LIMIT 1 OFFSET ?"
         return [self._db.execute(query, (place,)).fetchone()[0] for place in places]
@@ -450,6 +475,7 @@ class Journal(AbstractContextManager["Journal"]):
         """
         with self.reading:
             query = "SELECT 'cells.m' || metric FROM metrics WHERE position = ?"
+            # NULL in the place of the column: each row then has None.
             (value,) = self._db.execute(query, (position,)).fetchone() or ("NULL",)
             rows = self._db.execute(
                 f"SELECT cases.id, causes.cause, {value} FROM cases JOIN causes USING (number) "
@@ -509,11 +535,13 @@ class Journal(AbstractContextManager["Journal"]):
             epoch: of a recorded outcome the one in which it is valid; others are of the present.
         """
         run = 0
+        # Recorded outcomes belong to no run: 0.
         known = Known.RECORDED
         if key != RECORDED:
             # A journal in memory is never continued: nobody would read what was asked.
             if self.path is None:
                 return
+            # Recorded outcomes cost nothing when the process dies.
             self._at_risk += outcome.seconds or 0.0
             epoch = self.runs.epoch
             run = self.runs.number
@@ -521,11 +549,13 @@ class Journal(AbstractContextManager["Journal"]):
             if not self.was_empty:  # another outcome may have been the valid one so far
                 self._confirmed.append((epoch, number, stage, key))
         stored_texts = self._known_texts
+        # All at once: the database itself ignores a text that is there already.
         if len(stored_texts) > _MAX_REMEMBERED_TEXTS:
             stored_texts.clear()
         for text_key, text in zip(encoded.digests, encoded.texts, strict=True):
             if text_key not in stored_texts:
                 stored_texts.add(text_key)
+                # Secrets are masked in the text; its digest is that of the text as it was given.
                 self._new_texts.append((text_key, hidden(text)))
         # In the order of the table's columns.
         row = (
@@ -554,6 +584,7 @@ class Journal(AbstractContextManager["Journal"]):
         Args:
             number: the case's.
         """
+        # Those of the present epoch are valid already.
         if stored.epoch != self.runs.epoch:
             self._confirmed.append((self.runs.epoch, number, stage, stored.key))
 
@@ -568,12 +599,14 @@ class Journal(AbstractContextManager["Journal"]):
         All are read at once for many cases, since a query for each takes longer than many systems
         do.
         """
+        # What waits would be missed by the query.
         self.flush()
         with self.reading:
             rows = self._db.execute(
                 f"{_SELECT_OUTCOMES} WHERE stage = ? AND number IN ({marks(numbers)})",
                 (stage, *numbers),
             )
+            # Rows are read to the end here, before texts are asked for.
             stored = {(row[0], row[1]): _stored_outcome(row) for row in rows}
             self.load_texts(stored.values())
         return stored
@@ -596,10 +629,13 @@ class Journal(AbstractContextManager["Journal"]):
 
         A window is a batch of cases that fits into memory.
         """
+        # Texts that wait are written first, or the query would miss them.
         if self._new_texts:
             self.flush()
         digests = b"".join([outcome.texts for outcome in outcomes])
+        # Each digest once: cases share texts. The order plays no part.
         keys = list({digests[start : start + SIZE] for start in range(0, len(digests), SIZE)})
+        # Replaced, not added to: the texts of one window are enough for memory.
         self._loaded_texts = {}
         for start in range(0, len(keys), _BATCH):
             batch = keys[start : start + _BATCH]
@@ -615,6 +651,7 @@ class Journal(AbstractContextManager["Journal"]):
         """
         digests = stored.texts
         keys = [digests[start : start + SIZE] for start in range(0, len(digests), SIZE)]
+        # Not loaded, as for a single outcome.
         if not self._loaded_texts.keys() >= {*keys}:
             self.load_texts([stored])
         texts: list[str] = []
@@ -633,6 +670,7 @@ class _PlacedCase(NamedTuple):
     row: _CaseRow
     case: Case
     recorded: Recorded
+    """By stage; empty where the source recorded nothing."""
 
 
 def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
@@ -659,6 +697,7 @@ def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
     except (ValueError, TypeError) as error:
         place = f"case {position} ({case.id!a})"
         raise DataError([Problem(message=f"{place} cannot be stored: {error}")]) from error
+    # The id is a part, since outcomes of two cases with equal content are two.
     case_digest = digest((case.id.encode(), body))
     return _PlacedCase((case.id, body, case_digest, position), case, recorded)
 
@@ -682,6 +721,7 @@ def _stored_outcome(row: Sequence[Any]) -> StoredOutcome:
     """
     _, key, status, known, texts, body, seconds, sharing, output, epoch, run = row
     if seconds is not None:
+        # Floats may be stored as whole numbers.
         seconds = float(seconds)
     return StoredOutcome(
         key,

@@ -57,11 +57,13 @@ def may_reuse(origin: Origin, changed: Sequence[Changed]) -> Reuse:
     Args:
         changed: what differs now from what they came from.
     """
+    # A change that is known comes before anything unseen.
     if changed:
         return Reuse(False, False, "; ".join(change.sentence for change in changed))
     if origin.reach == "closed":
         return Reuse(True, False, "")
     # What cannot be seen may be another by the next run.
+    # An open origin has something unseen.
     reason = origin.unseen[0]
     further = len(origin.unseen) - 1
     if further:
@@ -86,6 +88,7 @@ def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
     digest_now = None
     if now is not None:
         digest_now = now.digest
+    # Looked at first: of a file that changed while in use nothing else is known.
     if CHANGED_MEANWHILE in (part.digest, digest_now):
         # Also where both say so: the two digests are equal, and the contents need not be.
         sentence = f"{name} changed while it was in use"
@@ -94,6 +97,7 @@ def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
     elif part.kind == "package":
         sentence = f"package {name}: {_versions_text(part, now)}"
     elif name == ARGUMENTS:
+        # By name: the arguments are kept among the variables.
         sentence = "the arguments of the program changed"
     elif part.kind == "env":
         sentence = f"environment variable {name} changed"
@@ -140,6 +144,7 @@ def appeared(part: OriginPart) -> Changed:
         "env": "environment variable {} is set now",
     }
     sentence = sentences.get(part.kind, "{} is there now").format(part.name)
+    # As if it had been absent before: so its digest says.
     return Changed(part._replace(digest=ABSENT), sentence)
 
 
@@ -160,14 +165,18 @@ def own_state(
     before = {part.name: part for part in settings_before}
     now = {part.name: part for part in settings_now}
     # A name that is gone: a list that was empty is none any more when it has entries.
+    # Settings that exist only before, or with another value.
     changed_names = before.keys() - now.keys()
     for name, part in before.items():
         if name in now and now[name].digest != part.digest:
             changed_names.add(name)
     # The entries of such a list are new, but are covered by the name of the list.
+    # Only after: new, unless they lie under a name that changed.
     new_names = now.keys() - before.keys()
     changed_names |= {name for name in new_names if not _is_under(name, changed_names)}
+    # Unchanged settings come back as they were before the system was asked.
     settings = [part for name, part in before.items() if not _is_under(name, changed_names)]
+    # One for each root, by name: their entries have no part of their own.
     for name in sorted(changed_names):
         settings.append(OriginPart("setting", name, STATE))
     return tuple(settings)
@@ -194,11 +203,13 @@ def _changed_settings(
         by_file: whether a source file is said to have changed: then settings that hold digests of
             sources say nothing more, and are left out.
     """
+    # Settings that the system changes itself are compared on neither side.
     state = {part.name for part in origin.parts if part.digest == STATE}
     before: dict[str, OriginPart] = {}
     for part in origin.parts:
         if part.kind == "setting" and part.digest != STATE:
             before[part.name] = part
+    # Entries of such a setting are left out as well.
     now = {part.name: part for part in settings if not _is_under(part.name, state)}
     in_both = [name for name in before if name in now]
     in_one = [name for name in before | now if name not in before or name not in now]
@@ -209,6 +220,7 @@ def _changed_settings(
         old = before.get(name)
         new = now.get(name)
         if old is None and new is not None:
+            # A text without a detail has its size alone.
             value = new.detail or f"{new.size:,} bytes"
             yield Changed(new._replace(digest=ABSENT), f"{name}: nothing -> {value}")
         elif old is not None and (new is None or new.digest != old.digest):
@@ -226,6 +238,7 @@ def _setting_sentence(old: OriginPart, new: OriginPart | None) -> str:
     value = "nothing"
     if new is not None:
         value = new.detail
+    # An empty detail is one that was left out; "nothing" is a setting that is gone.
     if not old.detail or not value:  # a text that `without_texts` left out
         return f"{old.name} changed{_sizes_text(old, new)}"
     if _DIGEST.fullmatch(old.detail) and _DIGEST.fullmatch(value):
@@ -271,10 +284,12 @@ def without_texts(origin: Origin) -> Origin:
     # Settings that are objects: what follows in a name are their attributes, and no user's keys.
     objects: set[str] = set()
     for part in origin.parts:
+        # An object's description has its class or function as an entry.
         parent, _, attribute = part.name.rpartition(".")
         if attribute in ("class", "function") and _CLASS_VALUE.fullmatch(part.detail):
             objects.add(parent)
     by_name: dict[tuple[PartKind, str], list[OriginPart]] = {}
+    # Several settings may get one name, below which keys were cut off.
     for part in origin.parts:
         if part.kind == "setting":
             name = _setting_of(part.name, objects)
@@ -286,6 +301,7 @@ def without_texts(origin: Origin) -> Origin:
         if kind == "setting":
             parts.append(_setting_without_text(name, parts_of_name))
         else:
+            # Files keep their own names: of two with one name the first is kept.
             parts.append(_without_place(name, parts_of_name[0]))
     return origin._replace(parts=tuple(parts))
 
@@ -299,11 +315,13 @@ def _setting_of(name: str, objects: Collection[str]) -> str:
     Args:
         objects: settings that are objects of a class: what follows such a name is an attribute.
     """
+    # Only below some settings are keys the user's own.
     root = _USER_DATA.match(name)
     if root is None:
         return name
     attribute, *keys = name[root.end() :].split(".")
     setting = root[0] + attribute
+    # An attribute of an object is a name in code; anything else may be a key.
     for key in keys:
         if setting not in objects:
             return setting
@@ -318,10 +336,12 @@ def _name_inside(part: OriginPart) -> str:
     files of the same name in two folders apart; other names stay unchanged.
     """
     outside = None
+    # Packages and variables have names, and no paths.
     if part.kind not in ("package", "env"):
         outside = _OUTSIDE_PATH.match(part.name)
     if outside is None:
         return part.name
+    # Eight digits of a digest: enough to keep two folders apart.
     digest = hashlib.sha256(part.name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{part.name[outside.end() :]}#{digest}"
 
@@ -334,6 +354,7 @@ def _without_place(name: str, part: OriginPart) -> OriginPart:
     Args:
         name: the new name, without folders outside of the project.
     """
+    # Of a package, the size is the time of its RECORD on this machine.
     if part.kind == "package":  # its detail is its version
         return part._replace(name=name, size=0)
     detail = part.detail.replace(part.name, name)
@@ -353,16 +374,20 @@ def _setting_without_text(name: str, parts: Sequence[OriginPart]) -> OriginPart:
         parts: the settings with this name before their keys.
     """
     setting = parts[0]
+    # One setting under its own name, and no entry of a mapping.
     if len(parts) == 1 and setting.name == name:
         is_name = _NAMES_OF_NAMES.search(name) and _NAME_VALUE.fullmatch(setting.detail)
         is_figure = _FIGURE_VALUE.fullmatch(setting.detail) or _DIGEST.fullmatch(setting.detail)
         if is_name or is_figure:
             return setting
         return setting._replace(detail="")
+    # The state of any entry makes all of it state.
     digest = STATE
     if all(part.digest != STATE for part in parts):
+        # With zero bytes between, which neither names nor digests hold.
         contents = "".join(f"{part.name}\0{part.digest}\0" for part in parts)
         digest = hashlib.sha256(contents.encode()).hexdigest()[:32]
+    # The sizes add up; a detail would show keys.
     return OriginPart("setting", name, digest, sum(part.size for part in parts))
 
 
@@ -379,6 +404,7 @@ def differences(before: Origin, now: Origin) -> tuple[Changed, ...]:
     changes: list[Changed] = []
     for part in sorted(before.parts, key=_rank_of_kind):
         part_now = parts_now.get((part.kind, part.name))
+        # Parts that only one of the runs has say nothing: machines differ.
         if part.kind not in _KIND_ORDER or part_now is None:
             continue
         change = change_of(part, part_now)
@@ -387,6 +413,7 @@ def differences(before: Origin, now: Origin) -> tuple[Changed, ...]:
         if part.kind in _FILE_KINDS and change.sentence.endswith(" changed"):
             change = change._replace(sentence=f"{change.sentence}{_sizes_text(part, part_now)}")
         changes.append(change)
+    # A source file that changed explains the settings that are made of it.
     by_file = any(change.part.kind == "code" for change in changes)
     # What either of the two systems changed itself is not compared.
     state_now = [part.name for part in now.parts if part.digest == STATE]
@@ -426,4 +453,5 @@ def asked_again_sentence(reuse: Reuse) -> str:
     """
     if reuse.allowed and not reuse.same_run_only:
         return ""
+    # Reasons are joined by semicolons, and a few of them are named.
     return f"asked again: {as_line(reuse.because.split('; '), most=3)}"

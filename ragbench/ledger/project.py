@@ -95,27 +95,35 @@ class Project:
             leaving_out: files and folders that no answer depends on, such as the run's folder.
         """
         self._watch = watch or Watch(since=STARTED)
+        """Sees what the system opens; without one it knows nothing of before this process's
+        start."""
+        # By absolute path, as files are found below folders.
         left_out = {str(Path(path).absolute()) for path in leaving_out}
         self._left_out = frozenset(left_out | files_of_streams())
         """Files and folders that do not count."""
         self._here = project_folder()
         """The project in which the command runs."""
         self._things = tuple(things)
+        """The objects that are asked."""
         files_of_things = self._files_of_things()
+        # Of a metric that other code imports answers may depend after all.
         for file in metrics:
             if file not in files_of_things and _is_apart(file):
                 self._left_out |= {file}
         files: list[str] = []
+        # Files of the things, then of all modules that were loaded for them.
         for file in (*files_of_things, *self._loaded_files()):
             if file not in self._left_out:
                 files.append(file)
         has_own_things = all(is_own(type(thing).__module__) for thing in self._things)
+        # Then only packages count: ragbench's own version is among them.
         self._is_all_own = not files and has_own_things
         """Whether all of it is ragbench's, whose settings say what it is."""
         if not files:
             # No file of the user's is seen: the project where the command runs is taken for the
             # system's. "_" is any file in it, as folders are found by a file (`project_folder`).
             files = [str(self._here / "_")]
+        # Each project once, in the order in which its files were met.
         self._folders = list(dict.fromkeys(project_folder(file) for file in files))
         """The folders of the user's code: every file in them counts."""
         self._contents_before: dict[str, Content] = {}
@@ -136,6 +144,7 @@ class Project:
         """
         files: list[str] = []
         for thing in self._things:
+            # A plain function has no class of the user's: its own module names the file.
             module = sys.modules.get(str(getattr(thing, "__module__", "")))
             file = file_of(module)
             if file:
@@ -150,7 +159,9 @@ class Project:
         files: list[str] = []
         for name, module in list(sys.modules.items()):
             file = file_of(module)
+            # Modules of the project count, whoever loaded them.
             is_here = file.startswith(f"{self._here}{os.sep}")
+            # Others count where they came in after the watch had begun.
             if file and (is_here or name not in self._watch.known):
                 files.append(file)
         return files
@@ -162,6 +173,7 @@ class Project:
 
         An origin lists all that the outcomes of a system came from: files, packages, settings.
         """
+        # Other parts are small enough to be read again.
         for part in origin.parts:
             if part.kind == "package":
                 self._packages_before[part.name] = part
@@ -184,9 +196,11 @@ class Project:
         A change of the system is a part that differs from these.
         """
         parts = list(packages(self._packages_before))
+        # The settings of ragbench's own parts say what they are: no file or variable decides.
         if not self._is_all_own:
             for name, value in self._variables().items():
                 parts.append(OriginPart("env", name, env_digest(name, value)))
+            # Declared inputs may lie outside of the project.
             for path in (*self._folders, *self._declared_inputs()):
                 parts += self._parts_of_files(path)
         return {(part.kind, part.name): part for part in parts}
@@ -203,9 +217,11 @@ class Project:
         variables: dict[str, str] = {}
         for name, value in os.environ.items():
             # Those of ragbench are options, which count where they matter; Ray's say where it runs.
+            # By prefix, since more of them may come.
             if name not in ignored and not name.startswith(("RAGBENCH_", "RAY_")):
                 variables[name] = value
         if not self._watch.is_command:  # a command's arguments are its settings
+            # Joined by zero bytes, which no argument holds.
             variables[ARGUMENTS] = "\0".join(sys.argv[1:])
         return variables
 
@@ -232,10 +248,12 @@ class Project:
         files: Iterable[Path] = [folder]
         if folder.is_dir():
             files = files_below(folder, self._left_out, tool_settings(folder, "ignore"))
+        # One more than allowed, to see that there are too many without listing them all.
         paths = list(islice(files, _MAX_FILES + 1))
         stamps = [stamp_of(path) for path in paths]
         # A stamp begins with the size.
         size = sum(int(stamp.partition(":")[0]) for stamp in stamps if stamp != ABSENT)
+        # One open part in place of thousands: its changes cannot be seen.
         if len(paths) > _MAX_FILES or size > _MAX_BYTES:
             _, name = self._kind_and_name(folder)
             yield OriginPart("unseen", name, "open", 0, _TOO_LARGE.format(name=name))
@@ -247,6 +265,7 @@ class Project:
             kind, name = self._kind_and_name(path)
             content = file_content(path, before=self._contents_before.get(name))
             part = OriginPart(kind, name, *content)
+            # With the stamp of before the reading: a change in between shows as another stamp.
             self._files[str(path)] = (part, stamp)
             yield part
 
@@ -261,12 +280,15 @@ class Project:
         if isinstance(path, str):
             path = Path(path)
         text = path.as_posix()
+        # The project first: it may lie in the home folder.
         for root, prefix in self._roots:
             if text.startswith(root):
                 text = f"{prefix}{text[len(root) :]}"
                 break
         # Names of files may hold bytes that are no text: JSON takes them escaped.
         name = text.encode("utf-8", "backslashreplace").decode()
+        # Without a dot `rfind` gives -1, and the "ending" is the last letter, which is no known
+        # one.
         ending = name[name.rfind(".") :]
         return _kind_by_ending().get(ending, "file"), name
 
@@ -288,6 +310,7 @@ class Project:
             stage: whose outcomes are stored with it.
             settings: what the stage is described by, such as its parameters.
         """
+        # A copy: what is seen while the system is asked is added to it.
         part_of = dict(self.known_parts)
         for thing in self._things:
             reason = getattr(thing, "unseen_because", None)  # an endpoint without a version
@@ -297,14 +320,17 @@ class Project:
             for part in self._seen_parts(dict(part_of)):
                 part_of[part.kind, part.name] = part
         # The watch goes on in other threads: its collections are copied before they are read.
+        # After the seen parts: what the system wrote is taken out again, wherever it came from.
         for path in list(self._watch.written):
             if self._watch.is_own(path):  # its own doing is not what it came from
                 part_of.pop(self._kind_and_name(path), None)
         # A setting that the system changed while it was asked is its state: it is not compared.
         settings_now = setting_parts(settings or {})
+        # The first call of a run keeps the settings of before the system was asked.
         settings_before = self._settings_before.setdefault(stage, settings_now)
         if settings_now != settings_before:
             settings_now = own_state(settings_before, settings_now)
+        # A set: a part may have been seen in two ways; sorted, so that the stored form is the same.
         parts = tuple(sorted({*part_of.values(), *settings_now}))
         # "open": it reaches to what cannot be seen, which may be another by the next run.
         if any(part.digest == "open" for part in parts):
@@ -322,13 +348,16 @@ class Project:
             known_parts: what was known before, by kind and name; such files are not given again.
         """
         yield from self._unseen_parts()
+        # Loaded modules, also those that were imported while the system was asked.
         files_of_modules = {file_of(module) for module in list(sys.modules.values())}
         for path in files_of_modules - {""}:
             yield from self._opened_parts(path, "", known_parts)
         for path, stamp in list(self._watch.opened.items()):
             yield from self._opened_parts(path, stamp, known_parts)
+        # Files that are new and perhaps made by no person.
         for path in self._restless.made:
             yield from self._opened_parts(path, stamp_of(path), known_parts)
+        # Noted as written, so that later commands do not compare them.
         for path in list(self._watch.written):
             # A temporary file that no earlier command can have seen is left out.
             is_or_was_there = path in self._files or os.path.exists(path)  # noqa: PTH110
@@ -341,8 +370,10 @@ class Project:
         Each has the digest "open", by which its outcomes are asked for again in the next run.
         """
         main = sys.modules["__main__"]
+        # Typed into an interpreter or a notebook.
         if getattr(main, "__file__", None) is None and not self._watch.is_command:
             yield OriginPart("unseen", "__main__", "open", 0, "its code stands in no file")
+        # Clients in C or Rust connect without an event of Python's.
         for name in sorted(_names_in_table("unseen_clients")["modules"] & sys.modules.keys()):
             if name not in self._watch.known:
                 sentence = f"it uses {name}, whose connections cannot be seen"
@@ -369,16 +400,20 @@ class Project:
                 not known.
         """
         is_module = not stamp
+        # Its own doing, or the run's own files.
         if self._watch.is_own(path) or self._is_of_run(path):
             return
+        # Modules of the user's are never files that ragbench keeps.
         if not is_module and _is_of_ragbench(path):
             return
         kind, name = self._kind_and_name(path)
         is_known = (kind, name) in known_parts
+        # Read before anything was asked: its later changes are found by `moved`.
         if is_known and not is_module:
             return
         stamp_now = stamp_of(path)
         is_gone = stamp_now == ABSENT
+        # It was there when it was opened, and is gone.
         if is_gone and stamp not in ("", ABSENT):
             # A temporary file that was there only for a while is its own doing.
             if not path.startswith(tempfile.gettempdir()):
@@ -387,6 +422,7 @@ class Project:
         if is_module:
             # Behind the size a stamp has the time of the last change: a module that is younger
             # than the watch may have been loaded before that.
+            # Of a module the stamp at its import is not known.
             has_changed = not is_gone and int(stamp_now.split(":")[1]) > self._watch.since
         else:
             has_changed = stamp_now != stamp
@@ -403,6 +439,7 @@ class Project:
 
         The run's own files change while it goes on.
         """
+        # The dataset is a file; a run is a folder.
         if path in self._left_out:
             return True
         for folder in self._left_out:
@@ -423,6 +460,7 @@ class Project:
         if origin.is_named:
             return ()
         known_parts = self.known_parts
+        # Of ragbench's own parts the packages are enough.
         kinds: tuple[PartKind, ...] = ("package",)
         if not self._is_all_own:
             kinds = ("package", "env", "code", "file", "model")
@@ -431,18 +469,22 @@ class Project:
         }
         own_doing = _written_files(origin, perhaps=goes_on)
         changes: list[Changed] = []
+        # Known parts by their key; files elsewhere are read now.
         for key, part in before.items():
             if part.name in own_doing:
                 continue
             change = change_of(part, known_parts.get(key) or self._part_outside(part))
             if change is not None:
                 changes.append(change)
+        # What was not there before: a new file may be read by the system as well.
         for key, part in known_parts.items():
             if part.kind in kinds and key not in before and part.name not in own_doing:
                 changes.append(appeared(part))
+        # Open parts always count as changed: what they hold cannot be compared.
         for part in known_parts.values():
             if part.digest == "open":
                 changes.append(Changed(part, part.detail))
+        # The user's files first; sorting keeps the order within a kind.
         return tuple(sorted(changes, key=lambda change: _KIND_ORDER.index(change.part.kind)))
 
     def _part_outside(self, part: OriginPart) -> OriginPart | None:
@@ -458,8 +500,10 @@ class Project:
         """
         if part.kind in ("package", "env"):
             return None
+        # Names are relative to where the command runs, or to the home folder.
         path = self._here / Path(part.name).expanduser()
         content = file_content(path, before=self._contents_before.get(part.name))
+        # Of a file that was absent, its absence is the present state.
         if content.digest == ABSENT and part.digest != ABSENT:
             return None
         return OriginPart(part.kind, part.name, *content)
@@ -472,8 +516,10 @@ class Project:
         """
         parts: list[OriginPart] = []
         for path, (part, stamp) in self._files.items():
+            # The stamp is looked at first: most files need not be read.
             if self._watch.is_own(path) or stamp_of(path) == stamp:
                 continue
+            # Touched, but with the same content: no change.
             if file_content(Path(path)).digest != part.digest:
                 parts.append(part._replace(digest=CHANGED_MEANWHILE))
         return tuple(parts)
@@ -531,10 +577,13 @@ class Project:
             if mark != "=":  # opened for writing, and left as it was
                 marks.append((path, mark))
         own = _written_files(origin)
+        # By their names in an origin, as `own` has them.
         own |= {self._kind_and_name(path)[1] for path, _ in marks}
         before = {part.name for part in origin.parts if part.kind not in ("unseen", "setting")}
+        # Folders in which an earlier run saw nothing but the run's own files.
         folders = _folders_of(own) - _folders_of(before - own)
         self.read()
+        # New by now, and in such a folder.
         for path, (part, _) in self._files.items():
             is_new = part.name not in before and part.name not in own
             if is_new and part.name.rpartition("/")[0] in folders:
@@ -577,6 +626,7 @@ class Project:
                 name = str(path)
                 stamp = ""
                 if name in self._files:
+                    # A file that was not there when the project was read has an empty stamp.
                     _, stamp = self._files[name]
                 yield name, stamp
 
@@ -592,6 +642,7 @@ class Project:
 
         Only files of the project count, and none of a run.
         """
+        # Known already, elsewhere, or a run's own file.
         if path in self._watch.written or not self._is_inside(path) or self._is_of_run(path):
             return
         if not _is_of_ragbench(path):
@@ -640,6 +691,7 @@ def _folders_of(names: Iterable[str]) -> set[str]:
 
     If all files of such a folder are a run's own, a new file in it is, too.
     """
+    # Of the project's own folder every file would count as the run's.
     return {name.rpartition("/")[0] for name in names} - {""}
 
 
@@ -648,9 +700,11 @@ def _is_apart(file: str) -> bool:
 
     Then the answers of the system do not depend on the file, such as one with metrics.
     """
+    # As a word of its own, so that "rank" in "ranking" is no mention.
     module_name = re.compile(rf"\b{re.escape(Path(file).stem)}\b".encode())
     folder = project_folder(file)
     for path in files_below(folder, (), tool_settings(folder, "ignore")):
+        # Code may import it; settings may name it.
         may_import = path.suffix in (".py", ".toml", ".yaml", ".yml") and str(path) != file
         if may_import and module_name.search(path.read_bytes()):
             return False
@@ -672,6 +726,7 @@ def _is_of_ragbench(path: str) -> bool:
             head = file.read(72)  # SQLite's mark, and at byte 68 what wrote the file
     except OSError:
         return False
+    # Both marks: other programs use SQLite as well.
     is_own = head.startswith(b"SQLite format 3\0") and head[68:72] in _OWN_APPLICATIONS
     return is_own or head.startswith(b'{\n  "ragbench_baseline":')
 
@@ -714,8 +769,10 @@ def env_digest(name: str, value: str) -> str:
     """
     # Keyed, and without credentials in it: nobody can look the value up in a table.
     key = hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=32).digest()
+    # Two bytes of a credential, so that no table of digests gives it away.
     digest_bytes = 2
     if not is_secret(name):
+        # Credentials inside of other values, as in an address with a password.
         value = mask_text(value)
         digest_bytes = 16
     text = value.encode("utf-8", "backslashreplace")
@@ -749,13 +806,17 @@ def setting_parts(settings: Mapping[str, Any]) -> tuple[OriginPart, ...]:
     unread: list[tuple[str, object, int]] = []
     for name, value in settings.items():
         unread.append((str(name), value, _MAX_DEPTH))
+    # The last one first, since a list is cheap to take from at its end; they are sorted below.
     while unread:
         name, value, depth = unread.pop()
+        # At the deepest level a value is one part with all that it holds.
         entries = _entries_of(value) if depth else []
         for key, entry in entries:
             entry_name = f"{name}.{key}" if name else str(key)
             unread.append((entry_name, entry, depth - 1))
+        # An empty mapping has no entries, and is a value.
         if name and not entries:
+            # The digest is of the whole, the text is cut to be shown.
             data = always_jsonable(value)
             text = data.decode("utf-8", "replace")
             if len(text) > _MAX_SHOWN:

@@ -53,6 +53,7 @@ def digest(*texts: str) -> bytes:
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
         # With its length in front: texts that are cut elsewhere are other texts.
+        # Eight bytes: the form is stored.
         hashed.update(len(data).to_bytes(8, "big") + data)
     return hashed.digest()
 
@@ -87,10 +88,13 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         self.reused = 0
         """Scores that were known."""
         self._lock = threading.Lock()
+        """Around each statement: many threads share the connection."""
         self._reading = Reading(partial(_unusable_store_error, path))
         with self._reading:
             if path is not None:
                 make_private_file(path)
+            # Used by any thread, one at a time by the lock; each statement is a transaction of its
+            # own.
             self._db = sqlite3.connect(
                 path or ":memory:", isolation_level=None, check_same_thread=False
             )
@@ -110,7 +114,9 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
             rows = self._db.execute(
                 "SELECT key, value FROM known WHERE model = ? AND query = ?", (model, query)
             ).fetchall()
+            # All of the query's values in one reading: callers ask for most of them.
             values = {bytes(key): json.loads(value) for key, value in rows}
+            # A set: a key that is asked for twice is one score.
             self.reused += sum(key in values for key in set(keys))
         return values
 
@@ -120,8 +126,10 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         They are stored at once: an interrupted command then continues where it ended.
         """
         rows = [(model, query, key, json.dumps(value)) for key, value in values.items()]
+        # The lock lasts until the transaction has ended.
         with self._lock, self._reading, self._db:
             # One transaction: a commit a row would take longer than most rerankers.
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany("INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?)", rows)
+            # Only floats are scores; other values are kept beside them.
             self.asked += sum(isinstance(value, float) for value in values.values())

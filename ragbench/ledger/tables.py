@@ -89,6 +89,7 @@ def journal_error(path: Path | None, error: Exception) -> RunError:
 
     Each cause has another remedy, and nothing of a user's run may be overwritten by mistake.
     """
+    # Rights and full disks first: the file itself may be in order.
     if is_of_the_system(error):
         return RunMismatchError(f"{path} cannot be used: {words_of(error)}")
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
@@ -106,6 +107,7 @@ def _to_read(path: Path) -> str:
     files of its own beside it, or fail in a folder that cannot be written to.
     """
     address = f"{path.absolute().as_uri()}?mode=ro"
+    # SQLite removes its log when the last process closes the file.
     has_open_log = path.with_name(f"{path.name}-wal").exists()
     if has_open_log:
         return address
@@ -120,6 +122,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
     Args:
         path: None for a journal in memory, which goes with the process.
     """
+    # An address of SQLite's is a text, a file a Path: `uri` below tells by it.
     place: Path | str = path or ":memory:"
     if path is not None and path.is_file() and not os.access(path.parent, os.W_OK):
         place = _to_read(path)
@@ -131,14 +134,17 @@ def connect(path: Path | None) -> sqlite3.Connection:
             place, isolation_level=None, cached_statements=256, uri=isinstance(place, str)
         )
         opened.callback(db.close)
+        # A file without content is new.
         if path is not None and path.is_file() and path.stat().st_size:
             _check_version(db, path)
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")  # a crash of the machine may cost the last seconds
         db.execute("PRAGMA cache_size=-8000")  # below zero: kilobytes
+        # 0 where no table was made yet: another process may have been faster until here.
         if db.execute("PRAGMA user_version").fetchone() == (0,):  # new
             tables = get_data("ragbench.ledger", "tables.sql") or b""
             db.executescript(_SCHEMA.format(tables.decode()))
+        # From here on the caller closes it.
         opened.pop_all()
     return db
 
@@ -158,6 +164,7 @@ def _check_version(db: sqlite3.Connection, path: Path | None) -> None:
         "FROM pragma_application_id, pragma_user_version"
     ).fetchone()
     if (application, version, tables) == (0, 0, 0):
+        # Made, and not filled by anybody yet.
         return  # new
     if application != _APPLICATION:
         raise RunMismatchError(f"{path} is not a journal of ragbench: something else wrote it")
@@ -181,16 +188,19 @@ def transaction(
     Args:
         undo: called where the writes are undone, to undo their traces in memory, too.
     """
+    # The outer one commits, or undoes both.
     is_inside_another = db.in_transaction
     if is_inside_another:
         yield
         return
+    # IMMEDIATE: a second writer waits at the beginning, and not at its first write.
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
     except BaseException:
         if db.in_transaction:  # a full disk has ended it already
             db.execute("ROLLBACK")
+        # After the rows are gone, so that memory and file agree again.
         undo()
         raise
     db.execute("COMMIT")
@@ -222,6 +232,7 @@ class RunTables:
         self.epoch = int(self.kept.get("epoch", 0))
         """The present setting's number; 0 before the first run."""
         latest = db.execute("SELECT run, complete, notes FROM runs ORDER BY run DESC LIMIT 1")
+        # Before the first run: number 0, complete, without notes.
         row: tuple[int, int, str] = latest.fetchone() or (0, 1, "[]")
         self.number, is_complete, notes = row
         # Its files belong to it: a disk may have failed, or the process ended, while they were
@@ -248,10 +259,12 @@ class RunTables:
         Args:
             asked: a digest of all that the report depends on; empty to never stand.
         """
+        # The cheap tests come first: most runs end here.
         if not asked or self.kept.get("asked") != asked:
             return False
         if self.report() is None or self.notes:
             return False
+        # An outcome with its number is one that this run asked for.
         query = "SELECT 1 FROM outcomes WHERE run = ? LIMIT 1"
         return self._db.execute(query, (self.number,)).fetchone() is None
 
@@ -268,17 +281,20 @@ class RunTables:
         # To the microsecond: by it a baseline knows whether it holds a run already.
         started = datetime.now().astimezone().isoformat(timespec="microseconds")
         with transaction(self._db):
+            # The report is of a complete run: from here on it is none.
             self._db.execute("DELETE FROM report")
             is_new = self.kept.get("setting") != setting
             if is_new:
                 self.epoch += 1
                 self.keep(setting=setting, epoch=self.epoch)
+            # A new setting, or a finished run: another run begins.
             if is_new or not self.is_interrupted:
                 insert = "INSERT INTO runs (started, notes) VALUES (?, ?)"
                 masked_notes = hidden(orjson.dumps(list(notes)).decode())
                 self.number = self._db.execute(insert, (started, masked_notes)).lastrowid or 0
                 self.notes = tuple(orjson.loads(masked_notes))
             else:
+                # An interrupted run of the same setting keeps its number.
                 update = "UPDATE runs SET complete = 0 WHERE run = ?"
                 self._db.execute(update, (self.number,))
         self.is_interrupted = True
@@ -321,6 +337,7 @@ class RunTables:
             row = self._db.execute(query, (self.number,)).fetchone()
             if row is None:
                 return None
+            # SQLite keeps whatever type a damaged cell has: this raises for a text.
             return bytes(row[0])
 
     def complete(
@@ -336,10 +353,12 @@ class RunTables:
             has_files: whether files of the report are still to be written: until `written`, the
                 next command goes on with this run.
         """
+        # The number of the run whose files are still to be written; 0 for none.
         unwritten = 0
         if has_files:
             unwritten = self.number
         with transaction(self._db):
+            # In one transaction with the mark: a kill leaves all of it or none.
             self.keep(asked=asked, unwritten=unwritten)
             if report is not None:
                 row = (self.number, report)
@@ -415,7 +434,9 @@ class ScoreTables:
             reading: the context in which stored rows are decoded.
         """
         self._db = db
+        """Of the journal, which owns it."""
         self._flush = flush
+        """Has the journal write what waits."""
         self._reading = reading
         """The context in which stored rows are decoded."""
         self.new: dict[str, dict[Any, Any]] = {table: {} for table in ("cells", *_TABLES_BESIDE)}
@@ -443,6 +464,7 @@ class ScoreTables:
         """
         db = self._db
         new_cells: dict[int, CaseCells] = self.new["cells"]
+        # A journal that is new has nothing to delete.
         if not self.were_empty:
             # A new row replaces one of the same key. But a case may now have fewer matched contexts
             # than before, and no cause: those go first.
@@ -461,8 +483,10 @@ class ScoreTables:
             rows.append(
                 (number, epoch, question, answer, "".join(letters), digest_of_notes, *values)
             )
+        # As many as columns: metrics of earlier commands have theirs as well.
         question_marks = ",".join("?" * (_CELL_COLUMNS + self.columns))
         db.executemany(f"INSERT OR REPLACE INTO cells VALUES ({question_marks})", rows)
+        # Notes with the same digest are the same.
         db.executemany("INSERT OR IGNORE INTO notes VALUES (?, ?, ?)", notes.rows)
         for table in _TABLES_BESIDE:
             # Each has a key of two columns, or of one and a body of two.
@@ -477,7 +501,9 @@ class ScoreTables:
         Args:
             metrics: of each its identity, what its cells depend on beside the case, and its name.
         """
+        # Metrics that the journal knows keep their numbers, also those that are measured no more.
         numbers_of = self._stored_metrics()
+        # Each once, in the order of the command; the name plays no part.
         missing = dict.fromkeys(metric for metric in metrics if metric[:2] not in numbers_of)
         if len(numbers_of) + len(missing) > _MAX_METRICS:
             raise ConfigError(
@@ -491,8 +517,10 @@ class ScoreTables:
                 # Its position is set below, with those of all metrics of this command.
                 row = (number, identity, judge, name)
                 self._db.execute("INSERT INTO metrics VALUES (?, ?, ?, ?, NULL)", row)
+                # A number, never a name, so that no metric's name gets into a statement.
                 self._db.execute(f"ALTER TABLE cells ADD COLUMN m{number} REAL")
             numbers = [numbers_of[identity, judge] for identity, judge, _ in metrics]
+            # Only metrics of this command have a position.
             self._db.execute("UPDATE metrics SET position = NULL")
             positions = enumerate(numbers)
             self._db.executemany("UPDATE metrics SET position = ? WHERE metric = ?", positions)
@@ -521,7 +549,9 @@ class ScoreTables:
         """
         parts: list[str] = []
         for number, name in zip(numbers, names, strict=True):
+            # The only text of a user's in a statement: quotes in it are doubled.
             quoted = name.replace("'", "''")
+            # Letters are counted from 1 in SQL, metrics from 0.
             parts.append(_METRIC_SCORES.format(number=number, place=number + 1, name=quoted))
         self._db.execute("DROP VIEW scores")
         self._db.execute(f"CREATE VIEW scores AS {' UNION ALL '.join(parts) or _NO_SCORES}")
@@ -559,10 +589,12 @@ class ScoreTables:
         if cells is not None:
             self.new["cells"][number] = cells
         if matches is not None:
+            # Also where nothing matched: earlier matches must go.
             self.compared.add(number)
             for stage, matched in matches.items():
                 self.new["matched"][number, stage] = (encoded(matched),)
         if cause is not None:
+            # A tuple of one: the key of a case without anything beside it.
             self.new["causes"][number,] = (cause.cause.value, encoded(cause))
 
     def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
@@ -574,6 +606,7 @@ class ScoreTables:
         """
         cells_of: dict[int, CaseCells] = {}
         with self._reading:
+            # Read to the end: another query follows on the same connection.
             rows = self._rows_of_cases("cells", numbers).fetchall()
             details = self._details({notes for _, _, _, _, _, notes, *_ in rows})
             for number, _, question, answer, letters, notes, *values in rows:
@@ -581,6 +614,7 @@ class ScoreTables:
                 # A case that was scored before a metric came has no letter for it.
                 for metric, letter in enumerate(letters.ljust(self.columns, _NO_CELL)):
                     cell = None
+                    # A "." is no cell, whatever value its column has.
                     if letter != _NO_CELL:
                         cell = _stored_cell(letter, values[metric], details.get((notes, metric)))
                     cells.append(cell)
@@ -674,12 +708,14 @@ class _NewNotes:
         Returns:
             The digest of these notes; empty where every cell has a value.
         """
+        # By the metric's number: the same reason of another metric is another note.
         unmeasured: list[tuple[int, Cell]] = []
         for metric, cell in enumerate(cells):
             if cell is not None and cell.value is None:
                 unmeasured.append((metric, cell))
         if not unmeasured:
             return b""
+        # As a key: cells never change, and compare by content.
         key = tuple(unmeasured)
         if key not in self._digests:
             self._digests[key] = self._add_rows(key)
@@ -695,6 +731,7 @@ class _NewNotes:
         for metric, cell in unmeasured:
             detail = _stored_reason(cell)
             details.append((metric, detail))
+            # Numbers and statuses as bytes, which the digest joins.
             # The status is a part: a failure and a reason may be written alike.
             parts += (str(metric).encode(), cell.status.value.encode(), detail)
         notes = digest(parts)
@@ -710,6 +747,7 @@ def _stored_reason(cell: Cell) -> bytes:
     failure = cell.failure
     if failure is None:
         return hidden(cell.reason or "").encode()
+    # Its own traceback is the only place where it is kept.
     if failure.stage != "score":  # the traceback of an earlier stage's failure is in its outcome
         failure = replace(failure, traceback=None)
     return encoded(failure)
@@ -728,6 +766,7 @@ def _stored_cell(letter: str, value: float | None, detail: bytes | None) -> Cell
         detail: the stored reason why it has no value; None where it has one.
     """
     status = _STATUS_BY_LETTER[letter]
+    # A reason is stored only where there is no value.
     if detail is None:
         if value is None:
             return Cell(status=status)

@@ -31,8 +31,9 @@ def _children_of(process: str) -> Iterator[str]:
 
     A program that a system starts may write files on its behalf.
     """
+    # A process has a list of children for each of its threads.
     for thread in names_in(f"/proc/{process}/task"):
-        with suppress(OSError):
+        with suppress(OSError):  # it has ended by now
             text = Path(f"/proc/{process}/task/{thread}/children").read_text("ascii")
             for child in text.split():
                 yield child
@@ -56,6 +57,7 @@ class HeldFiles:
         self._held = held
         """Given each path, many times."""
         self._is_over = threading.Event()
+        """Set once, to end the thread."""
         self._thread = threading.Thread(target=self._look_on, name="ragbench-files", daemon=True)
 
     def start(self) -> None:
@@ -72,6 +74,7 @@ class HeldFiles:
         A look that came later could note files of the next run.
         """
         self._is_over.set()
+        # Never started where the kernel does not say which files are open.
         if self._thread.is_alive():
             self._thread.join()
 
@@ -81,6 +84,7 @@ class HeldFiles:
         A library in C++ opens files without an event of Python's.
         """
         own = str(os.getpid())
+        # Also programs that the system has started.
         for process in (own, *_children_of(own)):
             for path in files_held_by(process):
                 self._held(path)
@@ -96,6 +100,7 @@ class HeldFiles:
         while not self._is_over.wait(wait):
             began = time.perf_counter()
             self.look()
+            # So that looks take a hundredth of the time, however long one takes.
             wait = max(_LOOK_SECONDS, _SHARE_OF_LOOKS * (time.perf_counter() - began))
 
 
@@ -117,6 +122,7 @@ class Restless:
         self._watch = watch
         self._stamps: dict[str, set[str]] = {}
         """The stamps that each changed file has had."""
+        # When files may be looked at again; looks are spaced by how long they take.
         self._next_look = 0.0
         self.made: set[str] = set()
         """New files that no person is likely to have made."""
@@ -138,8 +144,10 @@ class Restless:
         watch = self._watch
         for path, stamp_before in self._files():
             stamp = stamp_of(path)
+            # Unchanged, or seen by the audit hook, which knows more.
             if stamp == stamp_before or path in watch.opened or path in watch.written:
                 continue
+            # Distinct stamps: a file that is looked at twice unchanged has changed once.
             stamps = self._stamps.setdefault(path, set())
             stamps.add(stamp)
             # A person adds a text, and seldom a database.

@@ -81,15 +81,20 @@ class Watch:
         The first watch of the process adds the audit hook. The first entry of a watch notes which
         modules were loaded before the user's code.
         """
+        # A module's variable: the process has one hook, which cannot be removed.
         global _installed
         with _lock:
             if not _installed:
                 sys.addaudithook(_hook)
                 _installed = True
+            # As often as it is entered: a watch may be in the list several times.
             _active.append(self)
+        # Of a watch that came later, what was loaded before it is not known.
         if self.is_command:
             self.known = self.known or set(sys.modules)
+        # Only at the first entry.
         self.since = self.since or time.time_ns()
+        # Of this thread or task; others that the code starts find `_active`.
         self._tokens.append(_current.set(self))
         return self
 
@@ -114,14 +119,18 @@ class Watch:
         A file that is read counts as an input; one that is written is the code's own doing. Of one
         that may be both, it is decided later, by whether its content changes.
         """
+        # The first stamp counts: what the code does to the file later is its own.
         if access != "write" and path not in self.opened:
             self.opened[path] = stamp_of(path)
             self.changes += 1
+        # The state before the first write.
         if access != "read":
             if path not in self.written:
                 self.written[path] = Before.of(path)
+            # Opened to write alone, or not there before: then it is the code's own for sure.
             if access == "write" or self.written[path].stamp == ABSENT:
                 self._note(path, "+")
+        # Read and written, and not changed so far: later looks decide.
         if path in self.opened and path in self.written and path not in self._changed:
             self._undecided.add(path)
 
@@ -159,6 +168,7 @@ class Watch:
         After a kill, the next command knows by it which changes are the run's own.
         """
         self.log = log
+        # A copy, since other threads go on noting.
         for path in list(self.written):
             self._note(path, self._mark_of(path))
 
@@ -187,10 +197,12 @@ class Watch:
         before = self.written.get(path)
         if before is None:
             return False
+        # Only files that may be both are looked at.
         if path not in self._undecided:
             return True
         if not before.differs_from(path):
             return False
+        # Once changed it stays its own: a later equal content would not make it an input again.
         self._undecided.discard(path)
         self._changed.add(path)
         return True
@@ -205,6 +217,7 @@ class Watch:
             sentence: why its outcomes may be others by the next run.
         """
         if name not in self.unseen:
+            # Counted, so that origins are stored again.
             self.changes += 1
             self.unseen[name] = sentence
 
@@ -223,6 +236,7 @@ def _drop_young_bytecode(module: ModuleType | None) -> None:
     ):
         return
     with suppress(OSError):
+        # Two seconds: the step of times in some file systems.
         if os.stat(compiled).st_mtime - os.stat(source).st_mtime < 2:  # noqa: PTH116
             os.unlink(compiled)  # noqa: PTH108
 
@@ -245,6 +259,7 @@ def _watching() -> Collection[Watch]:
     A watch sees the code of one system. In a thread that the user's code started it is not known
     which watch is meant, so all of them note the event.
     """
+    # It has left its block, as in a thread that outlives it.
     current = _current.get()
     if current is None or current not in _active:
         return _active
@@ -257,6 +272,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
     It is called for each opened file of the process: it must be fast, and must not raise, since an
     error would be raised by the user's own call.
     """
+    # The usual case of a process without a watch: nothing else may take time here.
     if not _active:
         return
     note = _EVENTS.get(event)
@@ -265,6 +281,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
     try:
         note(*args)
     except Exception:  # noqa: BLE001  # what is raised here would be raised by the user's open()
+        # In every watch: whose event it was is not known.
         for watch in _active:
             watch.meet(f"an event '{event}'", f"an event '{event}' that could not be understood")
 
@@ -285,6 +302,7 @@ def _absolute(path: object, folder: int = -1) -> str | None:
     if isinstance(path, int) or path is None:
         return None
     text = os.fsdecode(path)  # type: ignore[arg-type]
+    # Relative to an open folder whose path the event does not give.
     if "\0" in text or (folder != -1 and not os.path.isabs(text)):  # noqa: PTH117
         return None
     return os.path.abspath(text)  # noqa: PTH100  # called often
@@ -317,6 +335,7 @@ def _seen_open(path: object, mode: object, flags: object) -> None:
     The parameters are those that Python gives the event.
     """
     name = _absolute(path)
+    # The cheap tests first: most files are Python's or a package's.
     if name is None or name.startswith(_DEVICES) or owner_of(name) != "project":
         return
     if name.endswith(".pyc"):  # modules are known from sys.modules
@@ -337,8 +356,10 @@ def _access_of_flags(flags: object) -> Access:
     Args:
         flags: of the system's call, such as ``os.O_RDWR``.
     """
+    # Flags of Python's own `open`, or none at all: it reads.
     if not isinstance(flags, int) or not flags & (os.O_WRONLY | os.O_RDWR):
         return "read"
+    # Emptied at once, its old content is not read.
     if flags & os.O_RDWR and not flags & os.O_TRUNC:
         return "both"
     return "write"
@@ -365,8 +386,10 @@ def _seen_rename(
     """
     old = _absolute(source, source_folder)
     new = _absolute(target, target_folder)
+    # The old name may be of no project, and the new one may.
     if old is None:
         return
+    # Listed before the move, when the event comes.
     for path in _files_at(old):
         _note_written(path)
         if new is not None:
@@ -392,6 +415,7 @@ def _seen_removal_of_all(path: object, folder: int = -1) -> None:
     """
     name = _absolute(path, folder)
     if name is not None:
+        # The event comes before the removal, so that the files can still be listed.
         for file in _files_at(name):
             _note_written(file)
 
@@ -421,6 +445,7 @@ def _files_at(path: str) -> Iterator[str]:
 
     Only single files are noted, since a folder has no content to compare.
     """
+    # A folder yields its files alone, since `os.walk` of a file yields nothing.
     if not os.path.isdir(path):  # noqa: PTH112
         yield path
     for folder, _, names in os.walk(path):
@@ -437,14 +462,17 @@ def _seen_sqlite(database: object) -> None:
     """
     text = os.fsdecode(database)  # type: ignore[arg-type]
     access: Access = "both"
+    # A name with options, as SQLite takes it.
     if text.startswith("file:"):
         from urllib.parse import parse_qs, unquote, urlsplit
 
         address = urlsplit(text)
         options = parse_qs(address.query)
+        # Opened only to be read, it cannot be the code's own doing.
         if options.get("mode") == ["ro"] or options.get("immutable") == ["1"]:
             access = "read"
         text = unquote(address.path)
+    # Databases in memory, and temporary ones without a name, are no files.
     if text and text != ":memory:":
         _note_opened(os.path.abspath(text), access)  # noqa: PTH100
 
@@ -476,8 +504,10 @@ def _seen_process(program: object = None, *_: object) -> None:
     It is the function of several audit events, such as ``subprocess.Popen``, with their parameters.
     """
     name = ""
+    # A list of arguments or a shell's line has no single name here.
     if isinstance(program, (str, bytes)):
         name = os.path.basename(os.fsdecode(program))  # noqa: PTH119
+    # Walks up the calls: only for programs that matter.
     if name in _HARMLESS or not _is_users():
         return
     process = "a process of its own"
@@ -499,8 +529,10 @@ def _seen_lookup(host: object, port: object, *_: object) -> None:
 
     It is the function of the audit event ``socket.getaddrinfo``, with its parameters.
     """
+    # None is a lookup of this machine's own addresses.
     if isinstance(host, (str, bytes)):
         for watch in _watching():
+            # By port: a connection names its port, and no name.
             watch.hosts.setdefault(port, {})[os.fsdecode(host)] = None
 
 
@@ -524,9 +556,11 @@ def _address(watch: Watch, address: Any) -> str:
     A connection has only the number of a host. If one name alone was looked up for its port, it is
     that one's.
     """
+    # A socket of this machine has a path for an address.
     if not isinstance(address, tuple):
         return os.fsdecode(address)
     host, port = cast("tuple[Any, ...]", address)[:2]
+    # Several names behind one port cannot be told apart.
     names = list(watch.hosts.get(port, {}))
     if len(names) == 1:
         host = names[0]
@@ -588,14 +622,17 @@ def owner_of(file: str) -> Owner:
     Only what the user's code opens or starts is an input of the user's system. The engine is the
     part of ragbench that calls the user's code.
     """
+    # Before the rest of ragbench, of which it is a part.
     if file.startswith(_ENGINE):
         return "engine"
     if file.startswith(_RAGBENCH):
         return "ragbench"
     if f"{os.sep}ragbench_cli{os.sep}" in file:
         return "engine"
+    # Before Python's own folders, in which packages may lie.
     if f"{os.sep}site-packages{os.sep}" in file or f"{os.sep}dist-packages{os.sep}" in file:
         return "installed"
+    # Frozen modules are Python's, and lie in no file.
     if file.startswith(("<frozen", *_STANDARD)):
         return "standard"
     return "project"
@@ -625,10 +662,13 @@ def _is_users(*, leaving_out: Collection[str] = ()) -> bool:
     Args:
         leaving_out: names of packages that act for themselves, not for the user.
     """
+    # None of ragbench's frames met so far.
     is_ragbenchs = False
+    # From the innermost call outwards.
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         file = frame.f_code.co_filename
+        # The watch's own functions are between the event and its cause.
         if file == __file__:
             frame = frame.f_back
             continue
@@ -642,9 +682,11 @@ def _is_users(*, leaving_out: Collection[str] = ()) -> bool:
             file = getattr(sys.modules.get(module), "__file__", None) or "<typed>"
         kind = owner_of(file)
         if kind == "project":
+            # The user's code comes before the engine's on the way up: it acts.
             return True
         if kind == "engine":
             return False
         is_ragbenchs = is_ragbenchs or kind == "ragbench"
         frame = frame.f_back
+    # No code of ragbench at all: a thread of the user's own libraries.
     return not is_ragbenchs

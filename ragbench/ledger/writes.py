@@ -38,6 +38,7 @@ class Before(NamedTuple):
         """
         stamp = database_stamp(path)
         digest = ""
+        # Read at once: the code writes to it as soon as this returns.
         if stamp != ABSENT and int(stamp.partition(":")[0]) <= _LARGEST_DIGESTED:
             digest = file_content(Path(path)).digest
         return cls(stamp, digest)
@@ -49,10 +50,12 @@ class Before(NamedTuple):
 
         It decides whether the file is the system's own doing.
         """
+        # A file that it made is its own, whatever it holds.
         if self.stamp == ABSENT:
             return True
         if database_stamp(path) == self.stamp:
             return False
+        # Of a large file no content is known: another stamp counts as a change.
         return not self.digest or file_content(Path(path)).digest != self.digest
 
 
@@ -88,6 +91,7 @@ class WriteLog:
         That run's files are then known as its own, and not taken for changes of the system.
         """
         self._path = path
+        """A file beside the journal."""
         self.marks = read_writes(path)
         """The latest mark of each file."""
 
@@ -97,11 +101,14 @@ class WriteLog:
         A written file is the system's own doing: the next command must not take its change for a
         change of the system.
         """
+        # Each line costs a write, and files are opened again and again.
         if self.marks.get(path) == mark:
             return
         self.marks[path] = mark
+        # A zero byte ends it, since a path may hold anything else.
         line = os.fsencode(f"{mark}{path}\0")
         with suppress(OSError):  # of a full disk the journal itself tells
+            # Opened for each line: any thread may write, and appending to a file is one step.
             file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 os.write(file, line)
@@ -133,6 +140,7 @@ def read_writes(path: Path) -> dict[str, Mark]:
     # What follows the last zero was not written to its end.
     for line in content.split(b"\0")[:-1]:
         text = os.fsdecode(line)
+        # Later entries of a file take the place of earlier ones.
         for mark in ("+", "=", "~"):
             if text.startswith(mark):
                 marks[text[1:]] = mark
@@ -157,15 +165,18 @@ def files_of_streams() -> set[str]:
     import fcntl  # not on Windows
 
     pipes: set[str] = set()
+    # All open files of this process, standard output under whatever number.
     for descriptor in descriptors:
         with suppress(OSError):  # the one of the listing itself is closed by now
             mode = os.fstat(descriptor).st_mode
             if not fcntl.fcntl(descriptor, fcntl.F_GETFL) & _WRITING:
                 continue
+            # By the kernel's name of a pipe, which its other end has as well.
             if stat.S_ISFIFO(mode):
                 pipes.add(f"pipe:[{os.fstat(descriptor).st_ino}]")
             elif stat.S_ISREG(mode):
                 paths.add(_path_of(descriptor, fcntl))
+    # Of a program such as `tee`, the files that it writes.
     for process in _readers_of(pipes):
         paths.update(files_held_by(process))
     return paths
@@ -207,6 +218,7 @@ def files_held_by(process: str) -> Iterator[str]:
     for descriptor in names_in(f"/proc/{process}/fd"):
         with suppress(OSError):  # it is closed by now
             path = os.readlink(f"/proc/{process}/fd/{descriptor}")  # noqa: PTH115
+            # Sockets, pipes and devices have no path of a file.
             if not path.startswith("/") or path.startswith(_DEVICES):
                 continue
             if _is_for_writing(f"/proc/{process}/fdinfo/{descriptor}"):
@@ -226,6 +238,7 @@ def _is_for_writing(info: str) -> bool:
     """
     with open(info, encoding="ascii") as lines:  # noqa: PTH123
         for line in lines:
+            # A line for each fact, with the flags as an octal number.
             name, _, value = line.partition(":")
             if name == "flags":
                 return bool(int(value, 8) & _WRITING)

@@ -47,6 +47,8 @@ def matches_of(trace: Trace, matching: Matching) -> dict[str, Compared]:
     if trace.post_retrieval is not None:
         outcomes[POST_RETRIEVE] = trace.post_retrieval
     matches: dict[str, Compared] = {}
+    # A stage that failed or was not run keeps its key with None: a missing key means "no such
+    # stage".
     for stage, outcome in outcomes.items():
         if outcome.value is None:
             matches[stage] = None
@@ -82,7 +84,10 @@ class FoundGold(NamedTuple):
             after = matches.get(POST_RETRIEVE)
         if isinstance(after, Matched):
             total = sum(grade > 0 for grade in after.grades)
+            # Without a grade above 0 the labels name no gold: the reference's words are followed
+            # below.
             if total:
+                # Named by how the shown chunks were matched: what was shown decides the cause.
                 basis = Basis.TEXTS
                 if after.is_by_id:
                     basis = Basis.IDS
@@ -92,6 +97,8 @@ class FoundGold(NamedTuple):
                 shown = retrieved
                 if after is not before:
                     shown = _gold_by_chunk(after)
+                # The trace is handed over for the ids of its shown chunks, which `Matched` does not
+                # hold.
                 return cls(basis, total, retrieved, shown, _is_gold_by_document(trace, after))
         return cls._by_reference(trace)
 
@@ -106,9 +113,11 @@ class FoundGold(NamedTuple):
         texts = [normalised(reference) for reference in trace.case.references]
         answers = tuple(dict.fromkeys(text for text in texts if is_telling(text)))
         context = trace.context.value
+        # No result at all goes on: then `shown` is empty, and the gold counts as not found.
         if not answers or (context is not None and context.is_ids_alone):
             return None
         shown = _gold_by_answer(context, answers)
+        # Without post-retrieval both are the same object: its texts are long, and compared once.
         if trace.retrieval.value is context:
             retrieved = shown
         else:
@@ -122,6 +131,8 @@ def _gold_by_chunk(matched: Matched) -> list[frozenset[int]]:
     Attribution reads from these sets at which rank the gold was, and which of it was shown. A
     context that the case grades 0 is judged not relevant, and is no gold.
     """
+    # All positions share one empty set: `|=` makes a new frozenset for a chunk and changes no
+    # other.
     chunks = [_NO_GOLD] * matched.chunks
     for chunk_match in matched.matches:
         if matched.grades[chunk_match.gold] > 0:
@@ -141,10 +152,12 @@ def _is_gold_by_document(trace: Trace, matched: Matched) -> bool:
     for chunk_match in matched.matches:
         if matched.grades[chunk_match.gold] <= 0 or chunk_match.by is MatchedBy.DOCUMENT:
             continue
+        # Matched by its text, or by an id that cannot be counted: the chunk itself is the gold.
         if chunk_match.by is not MatchedBy.ID or not ids:
             return False
         if ids.count(ids[chunk_match.rank - 1]) == 1:
             return False
+    # Without any match no gold is shown, and there is no passage to look at.
     return bool(matched.matches)
 
 
@@ -176,8 +189,10 @@ class _CheckedAnswer(NamedTuple):
     """How an answer compares with the right one, and what decided it."""
 
     answer: Answer
+    """The verdict."""
     decided_by: Decider
     reason: str = ""
+    """Why, in the judge's words or by the words compared; empty otherwise."""
 
 
 def _checked_answer(
@@ -230,6 +245,7 @@ class _AnswerMeaning(NamedTuple):
 
     sentence: str
     gold_shown: Cause
+    """The cause where the gold was shown."""
     gold_absent: Cause
     """A validator says that no shown chunk holds it."""
     gold_unseen: Cause
@@ -334,6 +350,7 @@ def _attribution(
     if judgements is not None and not any(judgements.values()):
         return _attribution_without_retrieval(checked)
     if matches is None:
+        # The same matching for both: a cause takes ranks from the one and from the other.
         matches = matches_of(trace, Matching.AUTO)
         biography = biography or biography_of(trace, Matching.AUTO)
     by_gold: Attribution | None = None
@@ -341,6 +358,8 @@ def _attribution(
         gold = FoundGold.of(trace, matches)
         if gold is not None:
             by_gold = _attribution_by_gold(trace, gold, checked, biography, corpus)
+    # A labelled basis is final even where no gold was shown; the words of a reference only if
+    # found.
     if by_gold is not None and (by_gold.basis is not Basis.REFERENCE or by_gold.shown):
         return by_gold
     # That no chunk holds the words of the reference says little: a validator that sees an answer in
@@ -406,6 +425,7 @@ def _attribution_of_unanswerable(checked: _CheckedAnswer) -> Attribution:
     stage: str | None = None
     if cause is Cause.ANSWERED_WITHOUT_EVIDENCE:
         stage = "generate"
+    # The dataset itself declares that there is no answer: no judge is needed for that.
     decided_by = Decider.DATA
     if is_by_label:
         decided_by = Decider.LABEL
@@ -445,6 +465,7 @@ def _attribution_without_basis(trace: Trace, checked: _CheckedAnswer) -> Attribu
     The answer alone may still be compared, as with labels of people: then the case is right, partly
     right, or wrong for an unknown reason. Any other case stays unchecked.
     """
+    # Generation's own reason is more exact than that no gold is known.
     if trace.context.value is None and trace.generation.reason:
         detail = f"{trace.generation.reason}."
     else:
@@ -509,8 +530,11 @@ class _Finding(NamedTuple):
     cause: Cause
     detail: str
     stage: str | None = None
+    """The one to be mended; None where none is at fault."""
     rank: int | None = None
+    """Where the gold was met, or last seen; None where it was nowhere."""
     supported: bool | None = None
+    """Of a wrong answer, whether another shown chunk contains it; None where that is not known."""
     is_by_reference: bool = False
     """Whether the reference answer was searched for in the chunks, whatever the gold rests on."""
 
@@ -528,6 +552,7 @@ def _attribution_by_gold(
     is known); else the stage that lost the missing gold. A case that needs all its gold has enough
     only with every part shown, unless its answer is right anyway.
     """
+    # Gold is a position; the union counts a gold context once, however many chunks hold it.
     shown = _NO_GOLD.union(*gold.shown)
     # A right answer needed nothing that was not shown.
     needs_all = trace.case.needs_all and checked.answer is not Answer.RIGHT
@@ -569,11 +594,14 @@ def _finding_of_wrong_passage(
     """
     context = trace.context.value
     case = trace.case
+    # An answer that is right needs no other passage; ids without texts cannot be read.
     if not gold.is_by_document or answer in _NOT_LOST or context is None or context.is_ids_alone:
         return None
     passages: list[str] = []
     for text, golds in zip(context.contexts, gold.shown, strict=True):
         if golds:
+            # Chunks of the right document are judged more strictly below: here others may end the
+            # question.
             passages.append(text)
         elif states_any(text, case.references):
             return None
@@ -583,6 +611,7 @@ def _finding_of_wrong_passage(
     dropped = _finding_of_dropped_passage(trace, gold, biography)
     if dropped is not None:
         return dropped
+    # At least one chunk holds gold, or the caller would have looked for missing gold instead.
     rank = next(rank for rank, golds in enumerate(gold.shown, 1) if golds)
     return _Finding(
         cause=Cause.WRONG_PASSAGE,
@@ -602,6 +631,7 @@ def _passages_phrase(passages: Sequence[str]) -> str:
     The subject and verb of the sentence ``... not hold the answer``: the sizes show whether the
     chunks were too short, or headings alone, to hold an answer.
     """
+    # Sorted: the first is the shortest, the last the longest.
     sizes = sorted(len(passage.split()) for passage in passages)
     headings = sum(map(is_heading, passages))
     if len(passages) == 1:
@@ -623,6 +653,7 @@ def _finding_of_dropped_passage(
     Looked for where another chunk of the same document was shown, which hides the loss. None where
     no retrieved chunk of the document quotes the answer, or no operator ran.
     """
+    # Positions in `gold.retrieved` are those of this retrieval's contexts: both are of one result.
     retrieval = trace.retrieval.value
     if retrieval is None or trace.post_retrieval is None:
         return None
@@ -638,6 +669,7 @@ def _finding_of_dropped_passage(
             f"The chunk with the answer was retrieved at rank {rank} and dropped by {stage}; "
             "another chunk of its document was shown."
         )
+        # Without an operator's record, the rank of retrieval is the last one known.
         return _Finding(Cause.DROPPED, detail, stage, last_rank or rank, is_by_reference=True)
     return None
 
@@ -655,6 +687,7 @@ def _finding_of_shown_gold(
     detail = f"Shown at rank {rank}, and {meaning.sentence}"
     supported: bool | None = None
     if answer is Answer.WRONG:
+        # Three values: None leaves the sentence without a remark on other chunks.
         supported = _is_wrong_answer_supported(trace, gold)
     if supported is True:
         detail += "; another shown chunk contains that answer"
@@ -686,6 +719,7 @@ def _is_wrong_answer_supported(trace: Trace, gold: FoundGold) -> bool | None:
     if not is_telling(response):
         return None
     for text, golds in zip(context.contexts, gold.shown, strict=True):
+        # Gold may quote the wrong answer beside the right one: that misleads no reader of it.
         if not golds and holds_answer(normalised(text), response):
             return True
     return False
@@ -713,6 +747,7 @@ def _finding_of_missing_gold(
         detail = "The answer is right, and the gold was not among the shown chunks."
         return _Finding(Cause.RIGHT_WITHOUT_EVIDENCE, detail)
     for rank, golds in enumerate(gold.retrieved, 1):
+        # Gold that an operator kept in another chunk is in `shown`, and is not lost.
         if golds - shown:
             stage, last_rank = _dropping_operator(trace, gold.retrieved, biography)
             last_rank = last_rank or rank
@@ -723,6 +758,7 @@ def _finding_of_missing_gold(
         return _Finding(Cause.NOT_IN_CORPUS, detail)
     search = None if trace.location is None else trace.location.value
     if search is not None:
+        # Of all searches of the case, the one that came nearest to the gold.
         nearest = search.nearest
         if nearest.cause in _LOST_BY:
             stage, sentence = _LOST_BY[nearest.cause]
@@ -783,6 +819,7 @@ def _dropping_operator(
             if life.id in gold_ids and life.dropped_by is not None:
                 losses.append((life.dropped_by, life.ranks))
     if not losses:
+        # Operators that merge chunks may leave no life of the chunk: the last step is named then.
         return biography.step(len(biography.operators) - 1), None
     position, ranks = max(losses, key=lambda loss: loss[0])
     # The ranks begin with retrieval's: this is the one before the operator.

@@ -87,18 +87,24 @@ class BegunRun:
         if not journal.was_empty:
             recorded = journal.recorded_counts()
         absent: dict[str, str] = {}
+        # Without recorded outcomes and with both stages asked, no stage can be absent.
         if recorded or not {"retrieve", "generate"} <= evaluation.stages.keys():
             absent = absent_stages(evaluation, recorded, selected.source)
+        # The digest is known already where the cases were just placed: else all are read once more.
         count, cases_digest = journal.placed_digest or journal.cases_digest()
         stages = call_stages(evaluation, absent, reuse.identities, reuse.generations)
         if reuse.is_inferred:
             # Nothing that can be seen has changed. A few calls tell whether that is all there is.
             calls = evaluation.settings.limits or USUAL_CALLS
             case = differing_case(stages, journal, calls, in_loop, seed=cases_digest)
+            # A non-empty id of the first case that came out otherwise: nothing stored may be used
+            # again.
             if case:
                 reuse.drop(
                     f"{case} is another one now, though nothing that is compared has changed"
                 )
+                # The stages are made anew, since `drop` has changed the identities that they are
+                # made of.
                 stages = call_stages(evaluation, absent, reuse.identities, reuse.generations)
         # How outcomes are scored is not part of the setting: they stay as they are.
         identities: list[tuple[str, str]] = []
@@ -106,11 +112,13 @@ class BegunRun:
             if not isinstance(stage, AbsentStage):
                 identities.append((stage.name, stage.identity.hex()))
         judge = None
+        # The judge is none of `stages`: of it the setting knows the manifest's fingerprint.
         if self.draft.judge is not None:
             judge = self.draft.judge["fingerprint"]
         self.setting = bytes.fromhex(fingerprint((cases_digest, identities, judge, absent)))
         dataset = replace(self.draft.dataset, fingerprint=cases_digest, cases=count)
         self.stages = stages
+        # The fingerprints of `draft` are of no cases: `write_manifest` makes them anew.
         self.manifest = replace(self.draft, dataset=dataset, absent=absent)
 
     def add_notes(self, selected: SelectedCases) -> None:
@@ -151,12 +159,15 @@ class BegunRun:
         The way is decided while the first cases are at hand. A run without a setting does not write
         its manifest yet: its cases are not all in the journal.
         """
+        # As text: settings are written into the manifest's JSON.
         settings = {**self.manifest.settings, "matching": str(matching)}
         notes = (*notes, *self.manifest.notes)
         self.manifest = replace(self.manifest, settings=settings, notes=notes)
         if self.setting:
             written = write_manifest(self.manifest, self.folder.manifest)
             self.written_manifest = written
+            # Only the fingerprints are taken back: the manifest stays the one that later notes are
+            # added to.
             self.manifest = replace(self.manifest, fingerprints=written.fingerprints)
 
 
@@ -190,6 +201,7 @@ def begin(
         with folder.new_journal() as path, Journal(path) as new:
             new.replace_cases(selected)
     journal = stack.enter_context(Journal(folder.journal))
+    # Reading or writing these is the run's own doing, and no dependency of the system.
     own_files: list[str | Path] = [selected.source, folder.path]
     log = WriteLog(folder.writes)
     reuse = OutcomeReuse(journal, evaluation, watch, log, leaving_out=own_files, anew=anew)
@@ -206,9 +218,11 @@ def begin(
         windows=journal.cases(),
     )
     has_run = journal.runs.number > 0
+    # Whether the latest run was asked for the same, so that its report may be shown again.
     may_stand = False
     if selected.content and has_run and not fresh:
         may_stand = journal.runs.stands(request_digest(draft, selected, folder))
+    # No system, no judge and no corpus: scores follow from the source alone.
     asks_nobody = (
         not evaluation.stages and evaluation.judge is None and evaluation.settings.corpus is None
     )
@@ -222,13 +236,16 @@ def begin(
         journal.replace_cases(selected)
     begun.find_stages(selected, in_loop)
     is_same_setting = may_stand and journal.runs.kept.get("setting") == begun.setting
+    # A note means that stored outcomes were dropped: then the report is made anew after all.
     if is_same_setting and not begun.reuse.notes:
         begun.is_unchanged = True
         return begun
+    # An unchanged request skipped the placing above; a changed system needs the cases after all.
     if not selected.is_read:
         journal.replace_cases(selected)
     journal.runs.begin(begun.setting, begun.reuse.notes)
     begun.add_notes(selected)
+    # Set last: what outcomes came from is kept from the first flush of this run on.
     journal.before_flush = begun.reuse.keep
     return begun
 
@@ -247,12 +264,14 @@ def _placed_windows(
     try:
         for window in journal.placed(selected, journal.runs.epoch):
             count += len(window)
+            # Read window by window: the journal is written only as far as the caller has come.
             yield window
     except (GeneratorExit, InterruptedRunError) as stopped:
         if count:
             begun.end_placing(selected, in_loop)
             if isinstance(stopped, InterruptedRunError):
                 raise InterruptedRunError(STOPPED) from None
+        # Also after `end_placing`: a closed generator must see its own GeneratorExit again.
         raise
     begun.end_placing(selected, in_loop)
 
@@ -314,6 +333,8 @@ def request_digest(draft: Manifest, selected: SelectedCases, folder: RunFolder) 
         return b""
     if not folder.manifest.is_file() or repeat_folders(folder.path):
         return b""
+    # The manifest's bytes are a part: a hand or another version that changes it makes the digest
+    # differ.
     parts = (selected.content.encode(), fingerprint(draft).encode(), folder.manifest.read_bytes())
     return digest(parts)
 
@@ -348,8 +369,11 @@ class SelectedCases:
     cases: Iterable[Case | Entry]
     """All cases of the source."""
     selection: Selection
+    """Which of them are taken."""
     source: str
+    """As the user named it, for messages."""
     stopped: Callable[[], bool]
+    """Asked at each case: once true, reading ends in an error."""
     gold: GoldSpace
     """Counts each case: what is relevant is known before anything is asked."""
     declining: int = 0
@@ -382,6 +406,7 @@ class SelectedCases:
             chosen = self.selection.apply(chosen)
         for item in chosen:
             is_empty = False
+            # Looked at between cases: reading alone may take long, before any call is made.
             if self.stopped():
                 raise InterruptedRunError("stopped while the cases were read; nothing was run")
             if isinstance(item, Entry):

@@ -50,6 +50,7 @@ def biography_of(trace: Trace, matching: Matching) -> Biography | None:
     if not steps:
         return None
     # Of an id that an order repeats, the first place counts: the best rank.
+    # The first step's `given` is what retrieval returned: state 0, before any operator.
     states = [best_ranks([id for id, _ in steps[0].given])]
     for step in steps:
         states.append(best_ranks([id for id, _ in step.left]))
@@ -67,6 +68,7 @@ def biography_of(trace: Trace, matching: Matching) -> Biography | None:
         lives=_lives_of_chunks(states, steps, gold_states),
         gold=fates,
         no_gold=no_gold,
+        # The three tuples pair by position: one entry for each operator.
         acted=tuple(step.acted for step in steps),
         notes=tuple(step.notes for step in steps),
     )
@@ -89,6 +91,7 @@ def _gold_by_chunk_over_time(
     """
     gold_by_chunk: _GoldByChunk = {}
     for chunk in retrieved.to_chunks():
+        # The first of chunks with the same id counts, as for the ranks.
         gold_by_chunk.setdefault(chunk.id, gold.held_by(chunk.id, chunk.metadata, chunk.text))
     by_state = [gold_by_chunk]
 
@@ -101,6 +104,7 @@ def _gold_by_chunk_over_time(
             last_change[id] = position
 
     for position, step in enumerate(steps):
+        # A copy for each time: the tables of earlier times stay as they are.
         gold_by_chunk = dict(gold_by_chunk)
         new_texts: list[tuple[str, str | None]] = [*step.rewrote]
         for id, _ in step.made:
@@ -110,6 +114,8 @@ def _gold_by_chunk_over_time(
                 chunk = final_chunks[id]
                 gold_by_chunk[id] = gold.held_by(id, chunk.metadata, chunk.text)
             elif text is not None and gold.matching is Matching.TEXT:
+                # Of an earlier step only the text is stored: no metadata, which matter to matching
+                # by id alone.
                 gold_by_chunk[id] = gold.held_by(id, {}, text)
             elif id not in gold_by_chunk:
                 # Made and dropped again: only its id can say what it is.
@@ -191,6 +197,7 @@ def _lives_of_chunks(
         for id in state:
             entered.setdefault(id, position)
     lives: list[ChunkLife] = []
+    # Gold is taken at the time when the chunk came in: later texts may have lost it.
     for id, position in entered.items():
         gold: tuple[int, ...] = ()
         if gold_states is not None:
@@ -222,6 +229,7 @@ def best_order(trace: Trace, matching: Matching) -> Trace | None:
     if isinstance(gold, Skip):
         return None
     judgements = trace.case.judgements or {}
+    # A gold context that the case does not grade counts 1, as metrics count it.
     grades = [judgements.get(label, 1) for label in gold.labels]
     order = _greedy_order(gold, grades, result)
     ordered: RetrievalResult[Any] = RetrievalResult(
@@ -230,6 +238,7 @@ def best_order(trace: Trace, matching: Matching) -> Trace | None:
         scores=_in_order(result.scores, order),
         context_metadata=_in_order(result.context_metadata, order),
     )
+    # As a stage of post-retrieval: metrics of the retriever read the last ordering of a case.
     return replace(trace, post_retrieval=Outcome(status=Status.MEASURED, value=ordered))
 
 
@@ -257,6 +266,7 @@ def _greedy_order(gold: Gold, grades: Sequence[int], result: RetrievalResult[Any
             held_by_chunk[position] = labels
     order: list[int] = []
     covered: set[int] = set()
+    # Also chunks that add nothing new are taken here, before any chunk without gold.
     while held_by_chunk:
         best = _most_gaining(held_by_chunk, grades, covered)
         covered.update(held_by_chunk.pop(best))
@@ -292,6 +302,7 @@ class _Effect:
     """Counts what one operator did, over cases."""
 
     operator: str
+    """With its step where several share the name."""
     counts: Counter[str] = field(default_factory=Counter[str])
     """By field of an `OperatorEffect`."""
     notes: Counter[str] = field(default_factory=Counter[str])
@@ -299,6 +310,7 @@ class _Effect:
     wordings: dict[str, str] = field(default_factory=dict[str, str])
     """The first note of each such wording, as it was."""
     examples: list[str] = field(default_factory=list[str])
+    """Ids of the first cases in which it lost gold for good."""
 
     def add(self, biography: Biography, position: int, case: str) -> None:
         """Counts a case for one operator: the chunks and gold that it got, lost, added and moved.
@@ -319,6 +331,7 @@ class _Effect:
         # compared with the order that they had among themselves.
         ranks_after = [after for _, after in sorted(stayed)]
         for rank, rank_unmoved in zip(ranks_after, sorted(ranks_after), strict=True):
+            # A bool adds 0 or 1, here and below.
             counts["moved"] += rank != rank_unmoved
         stayed_gold = self._count(
             biography.gold, position, ("gold_given", "gold_lost", "gold_added")
@@ -350,6 +363,7 @@ class _Effect:
         before_name, lost_name, added_name = names
         stayed: list[tuple[int, int]] = []
         for fate in fates:
+            # A rank of None: at that step it is not among the chunks.
             before = fate.ranks[position]
             after = fate.ranks[position + 1]
             if before is not None:
@@ -398,6 +412,7 @@ class BiographyTally:
     _no_gold: Counter[str] = field(default_factory=Counter[str])
     """Why gold contexts are not known, where they are not."""
     _cases: int = 0
+    """Cases that went through at least one operator."""
     _judged: int = 0
     """Cases whose gold contexts are known."""
     _gold: int = 0
@@ -427,6 +442,7 @@ class BiographyTally:
             self._kept += fate.ranks[-1] is not None
         for position, name in enumerate(biography.operators):
             effect = self._effects.get((position, name))
+            # Named with its step, such as "rerank (step 2)", where two operators share a name.
             if effect is None:
                 effect = _Effect(operator=biography.step(position))
                 self._effects[position, name] = effect
@@ -439,6 +455,7 @@ class BiographyTally:
         """
         if not self._effects:
             return None
+        # Sorted by position: in the order in which operators act.
         return OperatorTable(
             operators=tuple(effect.record() for _, effect in sorted(self._effects.items())),
             cases=self._cases,

@@ -51,6 +51,7 @@ class Given(NamedTuple, Generic[InputT]):
     """What a stage is given for a case."""
 
     input: InputT
+    """What the call takes."""
     digest: bytes
     """Of the input."""
 
@@ -59,6 +60,7 @@ class Work(NamedTuple, Generic[InputT]):
     """A case that a stage has to be asked for: nothing is recorded or stored of it."""
 
     row: RunCase
+    """The case, whose `settled` gets the outcome."""
     key: bytes
     """Under which the journal will hold what it gives."""
     input: InputT
@@ -124,6 +126,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         failed = 0
         recorded = 0
         reused = 0
+        # By the case's number and the key; under the key `RECORDED` is what the source recorded.
         stored_outcomes: Mapping[tuple[int, bytes], StoredOutcome] = {}
         if not journal.was_empty:
             stored_outcomes = journal.outcomes(name, [row.number for row in window])
@@ -141,6 +144,8 @@ class CallStage(Record, Generic[InputT, ValueT]):
                 continue
             key = fixed_digest(self.identity, stage_input.digest)
             stored = stored_outcomes.get((row.number, key))
+            # With `retry_failed`, a stored failure counts as not stored: the case is asked once
+            # more.
             if stored is not None and run.retry_failed:
                 has_failed = stored.status is Status.FAILED or self.is_incomplete(stored.body)
                 if has_failed:
@@ -187,6 +192,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
             work.row.settled[name] = StageOutcome(outcome, texts, encoded.output)
             stored.append(outcome)
         failed = sum(outcome.status is Status.FAILED for outcome in stored)
+        # A whole batch of failures may mean that the service is gone: then the run gives up.
         if failed == len(stored):
             run.giving_up.count(name, stored)
         else:
@@ -215,12 +221,14 @@ class CallStage(Record, Generic[InputT, ValueT]):
             final: errors that are raised. Others are the outcome's failure.
         """
         manner = Manner(stage=self.name, timeout=timeout, final=final)
+        # One outcome comes, since one input cannot be asked in parts; the index below relies on it.
         answers: list[Outcome[ValueT]] = []
         if self.call is not None:
             for _, outcomes in run_plain(self.call, [[stage_input]], manner):
                 answers += outcomes
         elif self.call_async is not None:
             attempt = attempt_async(self.call_async, [stage_input], manner)
+            # Without an event loop at hand, one is made for this call.
             (in_loop or asyncio.run)(_collect_outcomes(attempt, answers))
         return answers[0]
 
@@ -239,6 +247,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
             size = pool.share(len(todo), _PER_WORKER)
         ahead = Ahead(self, pool, run)
         for batch in _batches_of_work(todo, size):
+            # Checked before a batch is begun: what is begun already is kept by `settle_all` below.
             if run.stopped():
                 break
             is_full = ahead.begin(batch, [Task(self.name, work.input) for work in batch])
@@ -269,6 +278,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         Yields the outcomes of the whole batch; or of ever smaller parts, where a call for several
         cases failed, so that one bad case does not cost the others their answers.
         """
+        # A local name: the lambda below would not know that the attribute is not None.
         call = self.call
         if call is None:
             raise RunError(f"{self.name} is a coroutine function: its calls are awaited in a flow")
@@ -312,6 +322,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         """
         remaining: list[Work[InputT]] = []
         for work in todo:
+            # After a stop the case stays in the list, where the loop of the caller sees the stop.
             if work.row.number in suspects and not run.stopped():
                 warn(
                     f"case '{work.row.case.id}' was being asked when an earlier process ended: "
@@ -382,6 +393,7 @@ def calling_here(stage: Stage) -> CallStage[Any, Any] | None:
     """
     if not isinstance(stage, CallStage):
         return None
+    # `isinstance` cannot check type arguments, and no caller uses them.
     calling = cast("CallStage[Any, Any]", stage)
     return calling if calling.pool is None else None
 
@@ -404,6 +416,7 @@ class Ahead(Generic[InputT, ValueT]):
     _begun: deque[tuple[Sequence[Work[InputT]], Batch[Any, Outcome[ValueT]]]] = field(
         default_factory=lambda: deque()
     )
+    """The first begun at the left: each batch's cases, and what the pool knows it by."""
 
     def begin(self, todo: Sequence[Work[InputT]], inputs: Sequence[Any]) -> bool:
         """Begins a batch in the workers; whether an earlier batch must be settled before the next.

@@ -47,6 +47,7 @@ class Manner(Record):
     timeout: float | None = None
     """Seconds allowed per item; None for no limit."""
     stopped: Callable[[], bool] = lambda: False
+    """Asked before each call; once true, no more is called."""
     final: tuple[type[Exception], ...] = ()
     """Errors that every other item would meet, too: they are raised."""
     begun: Callable[[Sequence[Any]], None] = lambda _: None
@@ -79,6 +80,7 @@ def run_plain(
         try:
             answer = limited(part)
         except BaseException as error:
+            # Also SystemExit and the like, which the user's code may raise.
             if _ends_run(error, manner):
                 raise
             answer = error
@@ -102,6 +104,7 @@ async def attempt_async(
     limited: Callable[[Sequence[ItemT]], Awaitable[Any]] = partial(_answer_in_task, call)
     if manner.timeout is not None:
         limited = with_async_deadline(limited, manner.timeout)
+    # A list of one batch: halves of it are put there, and taken from the end.
     waiting = [items]
     while waiting and not manner.stopped():
         part = waiting.pop()
@@ -175,6 +178,7 @@ def _end_fork(process: int) -> None:
     Args:
         process: the number of the process that made the call.
     """
+    # Without cleaning up: the parent's open files and handlers at exit are the parent's.
     if os.getpid() != process:
         os._exit(0)
 
@@ -217,16 +221,20 @@ def _outcomes_of_call(
     values = answer
     if isinstance(answer, PartialBatchError):  # some items failed, and the others have values
         values = answer.outcomes
+    # Checked for exceptions first: an error has no length.
     if not isinstance(values, BaseException) and len(values) != size:
         values = InterfaceError(f"{stage} returned {len(values)} results for {size} queries")
     if isinstance(values, BaseException):
+        # Halves of a call that could not reach its service would fail in the same way.
         if size > 1 and not isinstance(values, UnreachableError):
             manner.met(values)
             manner.split(size, values)
             half = size // 2
             waiting += [part[half:], part[:half]]  # the last is taken next
             return []
+        # Each item of the call gets the same error: one alone, or a service that cannot be reached.
         values = [values] * size
+    # A call's time is shared out evenly over its items; `sharing` shows how many share it.
     timing: dict[str, Any] = {"seconds": seconds / size, "sharing": size}
     outcomes: list[Outcome[Any]] = []
     for value in values:
@@ -275,6 +283,7 @@ def ask_in_child(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads
         process.start()
+    # Only the child holds the sending end now: its death ends the pipe, as far as no fork has it.
     theirs.close()
     data = None
     try:
@@ -290,7 +299,9 @@ def ask_in_child(
         code = cast("int", process.exitcode)
         process.close()
         ours.close()
+    # Empty bytes mean that the child died, None that it took too long.
     if data:
+        # Written by our own child: no pickle of others is read.
         answer: Outcome[ValueT] | RagbenchError = pickle.loads(data)
         if isinstance(answer, RagbenchError):
             raise answer
@@ -311,6 +322,7 @@ def _answer_of_child(ours: Any, process: Any, timeout: float | None) -> bytes | 
     Empty where the child ended without an answer (it died), None where it takes too long: the
     caller tells these two failures apart.
     """
+    # Infinity never passes: without a limit only the child's end stops the wait.
     until = float("inf")
     if timeout is not None:
         until = time.perf_counter() + timeout
@@ -319,6 +331,7 @@ def _answer_of_child(ours: Any, process: Any, timeout: float | None) -> bytes | 
         while not ours.poll(_POLL_SECONDS) and process.is_alive():
             if time.perf_counter() > until:
                 return None
+        # Looked at once more: the child may have answered and ended between the two looks above.
         if ours.poll():
             return cast("bytes", ours.recv_bytes())
         return b""
@@ -368,6 +381,7 @@ def _answer_parent(call: Call[Any, Any], item: object, stage: str, answers: Any)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:
+        # One item gives one part with one outcome: anything else would be a fault of `run_plain`.
         ((_, (outcome,)),) = run_plain(call, [[item]], Manner(stage=stage))
         data = pickle.dumps(outcome)
     except RagbenchError as error:

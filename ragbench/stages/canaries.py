@@ -67,7 +67,9 @@ class Canary(NamedTuple):
     kind: CanaryKind
     question: str
     claim: str
+    """What the judge is asked about."""
     contexts: tuple[str, ...]
+    """The case's own; empty where the claim is an answer."""
     reference: str = ""
     """The right answer, where the claim is an answer; else empty."""
 
@@ -95,6 +97,7 @@ class _Source(NamedTuple):
     question: str
     contexts: tuple[str, ...]
     sentences: tuple[str, ...]
+    """Those that are neither too short nor too long to be a claim."""
 
 
 _POOL = 20
@@ -167,6 +170,7 @@ def _usable_sources(traces: Iterable[Trace], seed: int) -> Iterator[tuple[bytes,
         sentences: list[str] = []
         for text in contexts:
             for span in split_sentences(text):
+                # On one line, since it becomes a claim.
                 sentence = " ".join(text[span.start : span.end].split())
                 if _WORDS[0] <= len(multilingual_tokens(sentence)) <= _WORDS[1]:
                     sentences.append(sentence)
@@ -204,6 +208,7 @@ def _canaries_of_kind(
         if not missing:
             return
         # The cases that follow; after the last one the first.
+        # So a foreign sentence is one of the same draw, and the same run gives the same canaries.
         neighbours: list[_Source] = []
         for step in range(1, min(_NEIGHBOURS + 1, len(sources))):
             neighbours.append(sources[(place + step) % len(sources)])
@@ -212,6 +217,8 @@ def _canaries_of_kind(
             continue
         missing -= 1
         contexts = source.contexts
+        # By turns, counted by what is still missing: as many of both, wherever cases are passed
+        # over.
         if kind is CanaryKind.INJECTED:
             # In turn the instruction stands in a context and in the claim itself.
             if missing % 2:
@@ -270,16 +277,19 @@ def _with_other_number(sentence: str, contexts: Sequence[str]) -> str | None:
     sentence. The shift and the four digits are arbitrary, but stored canaries and their verdicts
     hold for them alone.
     """
+    # The first number alone is changed: one wrong number makes the claim wrong.
     match = _NUMBER.search(sentence)
     if match is None:
         return None
     number = int(match[0])
     # Of at most four digits, too.
+    # From 1000 on it shrinks, so that 9990 does not become a number of five digits.
     if number >= 1000:
         other_number = str(number - _NUMBER_SHIFT)
     else:
         other_number = str(number + _NUMBER_SHIFT)
     changed = f"{sentence[: match.start()]}{other_number}{sentence[match.end() :]}"
+    # As digits of their own: "37" in "1370" is another number.
     if any(re.search(rf"(?<!\d){other_number}(?!\d)", text) for text in contexts):
         return None
     if find_quote(changed, contexts) is not None:
@@ -306,10 +316,14 @@ def plant_answers(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list
     for kind in CanaryKind:
         canaries: list[Canary] = []
         for place, case in enumerate(drawn):
+            # In a small draw the case is its own neighbour: its answer shares all words, and is not
+            # taken.
             neighbours = [drawn[(place + step) % len(drawn)] for step in range(1, _NEIGHBOURS + 1)]
+            # Tried for every case, also when enough are made: only the first ones are kept.
             answer = _answer_of_kind(kind, case, neighbours)
             if answer is not None and len(canaries) < count_of_kind:
                 id = f"{kind} answer: {case.id}"
+                # No contexts: a judge of correctness compares the answer with the reference alone.
                 canaries.append(Canary(id, kind, case.query, answer, (), case.references[0]))
         by_kind.append(canaries)
     return _mixed_by_kind(by_kind)[:count]
@@ -329,6 +343,7 @@ def _answer_of_kind(kind: CanaryKind, case: Case, neighbours: Sequence[Case]) ->
         return reference
     if kind is CanaryKind.ALTERED:
         return _with_other_number(reference, case.references)
+    # The question's words as well: an answer made of them may be right by chance.
     own_words = _words_of([case.query, *case.references])
     for neighbour in neighbours:
         answer = neighbour.references[0]
@@ -419,8 +434,10 @@ def judge_canaries(
     jobs: list[tuple[Metric, Canary]] = []
     for metric in metrics:
         jobs.extend((metric, canary) for canary in canaries_of(metric, canaries))
+    # By name, in the order of the jobs: a metric that can judge no canary has none.
     judged_metrics = {metric.name: metric for metric, _ in jobs}
     names = list(judged_metrics)
+    # A claim that is worded otherwise, or another set of metrics, is judged anew.
     basis = fingerprint(([tuple(canary) for canary in canaries], names))
     stored = _read_stored(folder)
     if stored is not None and (stored.run, stored.basis) == (_run_key(run), basis):
@@ -428,12 +445,14 @@ def judge_canaries(
     plan = judging.plan(list(judged_metrics.values()))
     cells: dict[tuple[str, CanaryKind], list[Cell]] = defaultdict(list)
 
+    # Batches come in any order; the counts below do not depend on it.
     for batch in judging.judged(jobs, partial(_judged_canary, plan), stopped):
         for (metric, canary), judged in batch:
             cells[metric.name, canary.kind].append(judged.cell)
     lines: list[CanaryLine] = []
     for name in names:
         for kind in CanaryKind:
+            # A kind of which no canary could be made, or was judged before a stop, has no line.
             if cells[name, kind]:
                 lines.append(_report_line(name, kind, cells[name, kind]))
     result = _Stored(_run_key(run), basis, tuple(lines))
@@ -456,6 +475,7 @@ def _report_line(metric: str, kind: CanaryKind, cells: Sequence[Cell]) -> Canary
 
     A canary for which the judge failed has no verdict, and counts neither as right nor as wrong.
     """
+    # UNPROVED is a verdict, too: the judge decided, and gave no quote that holds.
     verdicts = [cell for cell in cells if cell.status in (Status.MEASURED, Status.UNPROVED)]
     return CanaryLine(
         metric=metric,
@@ -489,6 +509,7 @@ class _Stored(Record, kw_only=False):
     basis: str
     """Fingerprint of the canaries and of the metrics that they were judged by."""
     lines: tuple[CanaryLine, ...]
+    """What the report shows."""
 
 
 def _read_stored(folder: Path) -> _Stored | None:

@@ -26,7 +26,9 @@ class _CaseGold(NamedTuple):
     """What a document has to be, or to hold, so that a case's gold is there."""
 
     ids: tuple[str, ...]
+    """Any of them will do; empty where ids do not count."""
     texts: tuple[str, ...]
+    """Any of them will do as well."""
 
 
 def corpus_gold(
@@ -58,6 +60,7 @@ def corpus_gold(
     document_texts: list[str] = []
     if unsettled:
         document_texts = [normalised(document.text) for document in documents]
+    # Each text once, however many cases share it.
     missing = _not_verbatim(unsettled_texts, document_texts)
     can_compare = len(missing) * len(document_texts) <= _MOST_PAIRS
     if can_compare:
@@ -66,6 +69,7 @@ def corpus_gold(
     absent: dict[str, tuple[str, ...]] = {}
     for case_id, gold in unsettled.items():
         if gold.texts:
+            # Absent only if all of its texts are: one of them found anywhere is enough.
             # Without the longer comparison, a text that is worded otherwise would seem missing.
             is_absent = can_compare and missing.issuperset(gold.texts)
         else:
@@ -110,6 +114,7 @@ def _gold_of_case(case: Case, matching: Matching) -> _CaseGold | None:
         return None
     ids = case.relevant_ids
     texts = gold_texts(case) or ()
+    # With text matching, ids are never compared: only texts can show the gold.
     if ids and matching is not Matching.TEXT:
         return _CaseGold(ids, texts)
     if texts:
@@ -123,6 +128,7 @@ class _Stored(Struct):
     run: dict[str, str | None]
     """Fingerprints of the dataset and the RAG."""
     documents: int
+    """How many were searched."""
     absent: dict[str, tuple[str, ...]]
     """By case id the gold that no document holds."""
 

@@ -64,6 +64,7 @@ class DoctorTally:
     """
 
     ranks: Counter[str] = field(default_factory=Counter[str])
+    """Queries by the group of ranks of their answer, `_NEVER` included."""
     scores: array[float] = field(default_factory=lambda: array("d"))
     """Of the chunk that holds the answer, a query each."""
     chunks: int = 0
@@ -71,7 +72,9 @@ class DoctorTally:
     duplicates: int = 0
     """Chunks with the text of an earlier one."""
     sources: Counter[str] = field(default_factory=Counter[str])
+    """Chunks by their source."""
     relevant: Counter[str] = field(default_factory=Counter[str])
+    """Relevant chunks by their source."""
     weakest: list[tuple[float, int, WeakQuery]] = field(
         default_factory=list[tuple[float, int, WeakQuery]]
     )
@@ -79,6 +82,7 @@ class DoctorTally:
     earlier: Mapping[str, bool] | None = None
     """Whether the answer was present, by query id, in the dump that this one is compared with."""
     against: str = ""
+    """The name of the dump that this one is compared with; empty without one."""
     distances: bool = False
     """Whether scores are minus distances."""
     rising: int = 0
@@ -110,6 +114,7 @@ class DoctorTally:
             if source:
                 self.sources[source] += 1
                 self.relevant[source] += chunk.id in relevant_ids
+        # A query that the earlier dump does not have cannot be won or lost.
         if self.earlier is not None and dump.query_id in self.earlier:
             self.pairs[self.earlier[dump.query_id], verdict.answer_present] += 1
         if verdict.answer_present:
@@ -125,8 +130,10 @@ class DoctorTally:
         """
         # The answer is where it is quoted from; without a quote, in the best of the relevant ones.
         answer_ids = {evidence.chunk_id for evidence in verdict.evidence}
+        # `relevant_chunk_ids` begins with the most relevant one.
         if not answer_ids:
             answer_ids = set(verdict.relevant_chunk_ids[:1])
+        # Only the first chunk with the answer counts: the rank at which a reader meets it.
         for rank, chunk in enumerate(dump.chunks, start=1):
             if chunk.id in answer_ids:
                 group = next(name for name, last_rank in _RANKS if rank <= last_rank)
@@ -157,6 +164,8 @@ class DoctorTally:
             reason=reason,
         )
         # The worst stay in the heap: its smallest is the best of them. Earlier queries win ties.
+        # The entries' second slot is minus the number of the query without an answer: never equal
+        # in two.
         entry = (-verdict.answer_probability, -self.ranks[_NEVER], weak)
         if len(self.weakest) < _WEAKEST:
             heapq.heappush(self.weakest, entry)
@@ -169,6 +178,7 @@ class DoctorTally:
         The lists are cut to a few entries each: sources with the most chunks, and the worst
         queries.
         """
+        # All groups have an entry, those without a query too, and in the order of ranks.
         groups = [name for name, _ in _RANKS]
         ranks = {name: self.ranks[name] for name in (*groups, _NEVER)}
 
@@ -179,6 +189,7 @@ class DoctorTally:
         cutoffs: list[ScoreCutoff] = []
         if scores:
             for share in _KEEPS:
+                # Sorted from the best: down to this place lies the wished share of the answers.
                 lowest = scores[math.ceil(share * len(scores)) - 1]
                 cutoffs.append(ScoreCutoff(keeps=share, score=sign * lowest))
 
@@ -212,7 +223,9 @@ class DoctorTally:
         chunks = self.chunks
         answers = total - never
         deep = ranks["6-20"] + ranks["21+"]
+        # The table of ranks has no other groups but these and rank 1.
         all_at_rank_one = not deep and not ranks["2-5"]
+        # Each: whether it applies, the finding, and the action.
         rules = [
             (
                 2 * self.rising > total,
@@ -232,6 +245,8 @@ class DoctorTally:
                 "add a reranker, or keep more chunks",
             ),
             (
+                # Of few answers chance alone may put all at rank 1; with one chunk a query there is
+                # no lower k.
                 answers >= _FEW_ANSWERS and all_at_rank_one and chunks >= 2 * total,
                 "every answer stands at rank 1",
                 "fewer chunks (a lower k) would do",
@@ -246,6 +261,7 @@ class DoctorTally:
             if applies:
                 yield DoctorFinding(text=text, action=action)
         advice = "look whether it belongs into the index, or filter it out"
+        # Counted in order of size, so that the largest useless source comes first.
         for name, count in self.sources.most_common(_SOURCES):
             if count >= max(_FEW_ANSWERS, _MANY * chunks) and not self.relevant[name]:
                 useless = f"'{name}' gave {counted(count, 'chunk')}, none relevant"
@@ -263,6 +279,7 @@ def _source_of(chunk: Chunk) -> str:
     for name in SOURCE_FIELDS:
         if name in chunk.metadata:
             source = chunk.metadata[name]
+            # A field of another type names no source, and no later field is looked at.
             if isinstance(source, str):
                 return source
             return ""
@@ -281,6 +298,7 @@ def _paired_dumps(against: str, pairs: Counter[tuple[bool, bool]]) -> PairedDump
     won = pairs[False, True]
     lost = pairs[True, False]
     p_value = 1.0
+    # Without a difference the test has nothing to count, and scipy is not imported.
     if won + lost:
         stats: Any = import_module("scipy.stats")
         p_value = float(stats.binomtest(won, won + lost).pvalue)

@@ -73,6 +73,7 @@ def assumed_answer(
     """
     questions = given.get("questions")
     answers: list[str] = []
+    # An answer to each question of the input, where the judge is asked questions.
     if isinstance(questions, list):
         answers = ["1"] * len(cast("list[Any]", questions))
     writer = _AssumedWriter(
@@ -90,9 +91,11 @@ class _AssumedWriter(Record):
     definitions: Mapping[str, Any]
     """The parts of the schema that others refer to, by name."""
     statements: Sequence[str]
+    """One verdict of a judge is made for each."""
     answers: Sequence[str]
     """One to each question of the input."""
     reason: str
+    """In place of each reason, marked as assumed."""
 
     def value(self, part: Mapping[str, Any], name: str, text: str = "", number: int = 1) -> Any:
         """A made-up value for a part of a JSON schema, of the length that a judge would write.
@@ -104,6 +107,7 @@ class _AssumedWriter(Record):
             text: the statement that the surrounding item is about.
             number: the place of the surrounding item in its list, from 1.
         """
+        # A reference such as "#/$defs/Verdict" may lead to another one.
         while "$ref" in part:
             part = self.definitions[str(part["$ref"]).rpartition("/")[2]]
         # Any of the allowed forms will do: only the length of an answer counts.
@@ -122,6 +126,8 @@ class _AssumedWriter(Record):
             case "string":
                 return self._text(name, text)
             case "integer":
+                # A field "number" names the statement that the item is about; any other whole
+                # number has no part.
                 return number if name == "number" else 1
             case "number":
                 return 1.0
@@ -136,6 +142,7 @@ class _AssumedWriter(Record):
         Their number decides how long an answer is: a judge has a verdict for each statement. The
         names "answers" and "quotes" are fields of the judges' schemas.
         """
+        # Any other list of a judge's answer has an item for each statement.
         texts = self.statements
         if name == "answers":
             texts = self.answers
@@ -155,6 +162,7 @@ class _AssumedWriter(Record):
         if name == "question":
             return f"{_QUESTION}{_MARK}"
         # Most judges repeat the statement that they judge; a reason is words of their own.
+        # Without a statement around it, even a text field is words of the judge's own.
         if text and name not in ("reason", "feedback"):
             return text
         return self.reason
@@ -171,6 +179,7 @@ def _assumed_statements(given: Mapping[str, Any], assumption: Assumption) -> lis
     if isinstance(statements, list):
         return [str(text) for text in cast("list[Any]", statements)]
     source: str | None = None
+    # The first of these fields that the input has; else its longest text.
     for key in _SOURCES:
         text = given.get(key)
         if isinstance(text, str):
@@ -179,6 +188,7 @@ def _assumed_statements(given: Mapping[str, Any], assumption: Assumption) -> lis
     if source is None:
         texts = [value for value in given.values() if isinstance(value, str)]
         source = max(texts, key=len, default="")
+    # An empty text counts as one sentence, so that at least one statement is assumed.
     sentences = [source[span.start : span.end] for span in split_sentences(source)] or [source]
     assumed: list[str] = []
     for sentence in sentences:
@@ -230,19 +240,26 @@ class DryRun(ExitStack):
         With ``with``, both sessions are closed at the end.
         """
         super().__init__()
+        # Counted once, though both assumed models make each judgement.
         self.cases = 0
         """Judgements that would be made."""
         self._judges: list[LLMSettings] = []
+        """Whose tokenizers count, in the report."""
         if chat is not None:
             self._judges = [chat, *panel]
         self._chat: LLMSettings | None = None
+        """The model of language as the rehearsal opens it; None where no metric asks one."""
         if chat is not None:
             self._chat = _unchecked(chat)
         self._embeddings: LLMSettings | None = None
+        """That of vectors, likewise."""
         if embeddings is not None:
             self._embeddings = _unchecked(embeddings)
         self._panel = [_unchecked(juror) for juror in panel]
+        """The further judges, opened alike."""
+        # The same judgements are made with both, one after the other.
         self._least = _AssumedModel(FEW)
+        # Both keep their own counts, so that the least and the most come out of one rehearsal.
         self._most = _AssumedModel(MANY)
         self._sessions: list[LLMSession] = []
         for model in (self._least, self._most):
@@ -256,13 +273,18 @@ class DryRun(ExitStack):
         So prompts, cache and panel are those of the run, and no request leaves this machine.
         """
         async with open_models(
-            self._chat, self._embeddings, panel=self._panel, transport=model, cache=_ReadOnlyCache
+            self._chat,
+            self._embeddings,
+            panel=self._panel,
+            transport=model,
+            cache=_ReadOnlyCache,
         ) as models:
             # As good endpoints do: the schema travels beside the prompt, and its tokens count.
             for client in models.chats:
                 client.dialect = Dialect(
                     replace(client.endpoint, structured=StructuredOutput.JSON_SCHEMA)
                 )
+            # `estimate` reads there what the clients have counted.
             model.clients = models
             yield models
 
@@ -293,6 +315,7 @@ class DryRun(ExitStack):
         Their clients add up what each takes: the least and the most that it may cost.
         """
         self.cases += 1
+        # The two sessions make it one after the other: no call is in flight when this returns.
         for session in self._sessions:
             session.run(lambda models: plan.judge(metric, trace, models))
 
@@ -304,7 +327,10 @@ class DryRun(ExitStack):
         least = self._least.clients
         most = self._most.clients
         names = list(dict.fromkeys(judge.endpoint.model for judge in self._judges))
+        # By name: models that share a tokenizer share its counter in the report.
         counters = {counter.name: counter for counter in map(counter_for_model, names)}
+        # Texts to embed are the same under both assumptions: one of the two sessions counts for
+        # both.
         embeddings: list[Receipt] = []
         if most.embeddings is not None:
             embeddings.append(most.embeddings.receipt())
@@ -315,6 +341,7 @@ class DryRun(ExitStack):
             models=", ".join(names),
             counter=", ".join(counters),
             approximate=any(counter.approximate for counter in counters.values()),
+            # The same prompts are made under both assumptions: one of the two counts is enough.
             guessed=self._least.guessed,
         )
 
@@ -325,6 +352,7 @@ def _unchecked(settings: LLMSettings) -> LLMSettings:
     A dry run must count what a run would send, though its assumed answers have no endpoint.
     """
     endpoint = replace(settings.endpoint, prompt_check=False, context=None)
+    # Without the user's limits, whose rates and budgets would slow or end a rehearsal.
     return replace(settings, endpoint=endpoint, limits=CallLimits())
 
 
@@ -337,9 +365,11 @@ class _ReadOnlyCache(ResponseCache):
         A question that a real run has asked already costs nothing, and a dry run must leave no
         trace.
         """
+        # The answers of earlier runs; None where no run has made the file yet.
         self._file: ResponseCache | None = None
         if path.exists():
             self._file = ResponseCache(path, max_bytes=max_bytes, must_exist=True)
+        # By the question's key: the assumed answers of this rehearsal.
         self._assumed: dict[bytes, Reply[Any]] = {}
 
     def get(self, key: bytes) -> Reply[str] | None:
@@ -358,6 +388,7 @@ class _ReadOnlyCache(ResponseCache):
 
         A run would ask a question that comes twice only once, and pay once: so does the dry run.
         """
+        # Marked as cached, so that a second reading of it is not paid for.
         self._assumed[reply.key] = replace(reply, cached=True)
 
     def dialect(self, judge: str) -> None:
@@ -385,6 +416,7 @@ class _AssumedModel:
     def __init__(self, assumption: Assumption) -> None:
         """Makes a model that asks no endpoint, and writes as many words as the assumption has."""
         self._assumption = assumption
+        """How much it writes in an answer."""
         self.guessed = 0
         """Prompts that hold a text that is assumed, too."""
         self.clients = ModelClients()
@@ -408,16 +440,21 @@ class _AssumedModel:
             texts: list[str] = payload.get("input", [])
             prompt_tokens = sum(map(count, texts))
             completion_tokens = 0
+            # Two numbers: the length of a vector changes nothing of the count, only that it is not
+            # zero.
             body = {"data": [{"embedding": [1.0, 0.0]} for _ in texts]}
         else:
             schema = payload["response_format"]["json_schema"]["schema"]
             prompts = [message["content"] for message in payload["messages"]]
+            # The last message alone holds the case; those before it are the same for all.
             if _MARK in prompts[-1]:
                 self.guessed += 1
+            # Read back from the prompt: only what a real judge would see decides about its answer.
             value = assumed_answer(schema, input_of(prompts[-1]), self._assumption)
             text = json.dumps(value, ensure_ascii=False)
             prompt_tokens = sum(count(prompt) + _MESSAGE_TOKENS for prompt in prompts)
             prompt_tokens += count(json.dumps(schema))
+            # A real answer would be cut at the limit, too.
             completion_tokens = min(count(text), payload.get("max_tokens") or sys.maxsize)
             body = {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
         body["usage"] = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}

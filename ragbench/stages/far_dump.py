@@ -35,6 +35,7 @@ def read_pieces(split: SplitDump, pool: WorkerPool[Task, Any]) -> Iterator[Seque
     pieces = split.pieces()
     begun = deque[Any]()
     # A piece is enough for many batches: a few are read while those before them are judged.
+    # An eighth of the pool's batches, but two at least: one is read while one is judged.
     ahead = max(2, pool.ahead // 8)
     while True:
         while len(begun) < ahead:
@@ -44,6 +45,8 @@ def read_pieces(split: SplitDump, pool: WorkerPool[Task, Any]) -> Iterator[Seque
             begun.append(pool.begin([Task(READ, piece)]))
         if not begun:
             return
+        # One task a batch: `take` gives one list of items, or None for a task that lost its
+        # workers.
         for items in pool.take(begun.popleft()):
             if items is None:
                 raise RunError(f"{split.name}: a worker ended each time it read a part of it")
@@ -59,6 +62,7 @@ def whole_retrieval(dump: RetrievalDump, split: SplitDump | None) -> RetrievalDu
     if split is None or not isinstance(dump, FarRetrieval):
         return dump
     [retrieval] = _read_again(split, [dump.asked])
+    # The second reading may know no id: the one under which the command knows the query counts.
     return replace(retrieval, query_id=dump.query_id)
 
 
@@ -114,6 +118,7 @@ def _without_texts(item: PieceItem) -> PieceItem:
 
     A dump may have gigabytes of texts. The command needs ids, digests and sources alone.
     """
+    # A problem in the dump, or a place without a retrieval, holds no texts.
     if not isinstance(item, PlacedRetrieval) or item.retrieval is None:
         return item
     whole = item.retrieval
@@ -127,6 +132,7 @@ def _without_texts(item: PieceItem) -> PieceItem:
         query=whole.query,
         chunks=tuple(chunks),
         warnings=whole.warnings,
+        # The place, to read it again; the digest, to see a change; the letters, to share out work.
         asked=FarQuery(item.place, retrieval_digest(whole), letters(whole)),
     )
     return item._replace(retrieval=far)
@@ -151,6 +157,7 @@ def _read_again(split: SplitDump, queries: Sequence[FarQuery]) -> Iterator[Retri
 
     A dump that has changed meanwhile is refused: a verdict would be stored for another text.
     """
+    # Read within the block, all of them: a generator's errors would leave it unexplained.
     with _reading_on_worker(split):
         retrievals = list(split.at([query.place for query in queries]))
     for query, retrieval in zip(queries, retrievals, strict=True):

@@ -90,9 +90,11 @@ def run_flow(
     """
     flow = Flow(stages, run, tally)
     try:
+        # Kept for the whole loop: the user's code may change the directory in any call.
         with directory_kept("a call"):
             flow.take(iter(windows), most_windows=most_windows)
     finally:
+        # Also after an error: idle threads would wait for ever for a call.
         flow.callers.close()
     run.journal.flush()
 
@@ -123,6 +125,7 @@ class _Answered(NamedTuple):
 
     call: _Call
     works: Sequence[Work[Any]]
+    """The cases that these outcomes are of, in the same order."""
     outcomes: list[Outcome[Any]]
 
 
@@ -179,6 +182,7 @@ class Callers:
         self.ends: queue.SimpleQueue[_End] = queue.SimpleQueue()
         """What has come of calls, in the order in which it came."""
         self._loop = loop
+        """Where coroutines are awaited; None where the run has none."""
         self._waiting: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         """Plain calls for the threads to make; None ends the thread that takes it."""
         self._threads = 0
@@ -198,14 +202,17 @@ class Callers:
         Args:
             is_here: whether this thread makes a plain call, and waits for its end.
         """
+        # The call keeps every error that it meets: from these the number of calls is adapted.
         manner = replace(manner, met=call.errors.append)
         if self._has_awaited_calls(stage):
+            # Always so: `_has_awaited_calls` has just tested it.
             assert self._loop is not None
             self._loop.begin(self._await_call(stage, call, manner))
             return
         if is_here:
             self._make_call(stage, call, manner)
             return
+        # Counted by the flow's thread alone, here and in `call_ended`: no lock is needed.
         self._busy += 1
         if self._busy > self._threads:
             self._threads += 1
@@ -242,6 +249,7 @@ class Callers:
 
         The whole life of a calling thread; None in the queue ends it.
         """
+        # The thread dies with its None; `close` puts in one for each thread.
         while (make_call := self._waiting.get()) is not None:
             make_call()
 
@@ -256,6 +264,7 @@ class Callers:
                 self.ends.put(_Answered(call, works, outcomes))
         except BaseException as problem:  # noqa: BLE001  # raised again in the storing thread
             error = problem
+        # Put last, from the thread of the call: its outcomes are read before its end.
         self.ends.put(_Ended(call, error))
 
     async def _await_call(self, stage: CallStage[Any, Any], call: _Call, manner: Manner) -> None:
@@ -310,7 +319,7 @@ class _Room:
             most = concurrency or 1
             first_calls = most
         calls = AdaptiveLimit(most, first=first_calls, now=time.monotonic)
-        # One above the most: the first time that the limit is lowered at all is told.
+        # `fewest` begins one above the most, so that the first lowering is warned of, too.
         return cls(name, calls, is_adaptive, most + 1)
 
     @property
@@ -330,6 +339,7 @@ class _CallingStage:
     refusable: CallStage[Any, Any]
     """The same stage; its calls raise `RefusedError` where the system refuses them."""
     manner: Manner
+    """Limits and stops of its calls."""
     room: _Room
     """Shared by all stages that ask the system."""
     waiting: deque[Work[Any]] = field(default_factory=lambda: deque())
@@ -344,6 +354,7 @@ class _Window:
     """
 
     rows: Sequence[RunCase]
+    """In the order of the dataset."""
     unfinished: int
     """Rows that are not through all stages."""
     gathered: dict[int, list[RunCase]] = field(default_factory=dict[int, "list[RunCase]"])
@@ -364,18 +375,23 @@ class Flow:
         Args:
             tally: given each case that is through, in the order of the cases.
         """
+        # All of them, those of workers and of scoring included: a place is a position in this list.
         self._stages = stages
         self._run = run
+        """Journal, call settings and stop, shared with the stages."""
         self._tally = tally
         self.callers = Callers(run.loop)
         self._calling = self._calling_stages()
         """The stages that make calls, by their place."""
         self._judge: JudgeStage | None = None
+        """The stage of the run that judges; None without one."""
         self._judge_place = 0
+        """Its place among the stages; without one it is not read."""
         for place, stage in enumerate(stages):
             if isinstance(stage, JudgeStage):
                 self._judge = stage
                 self._judge_place = place
+        # Only coroutines can block a loop, and only a run with a loop has any.
         self._watch = None if run.loop is None else LoopWatch(run.loop)
         self._refused: list[tuple[float, int, int, Work[Any]]] = []
         """A heap of cases that the system has refused: when they may be asked again, the number of
@@ -401,6 +417,7 @@ class Flow:
         """
         run = self._run
         concurrency = run.calls.concurrency
+        # One room for all stages that ask the system: retrieval and generation share its limits.
         system = _Room.of(_SYSTEM, concurrency=concurrency, bears_calls=run.bears_calls)
         calling_stages: dict[int, _CallingStage] = {}
         for place, any_stage in enumerate(self._stages):
@@ -428,6 +445,7 @@ class Flow:
         """
         has_more = True
         while True:
+            # Read before calls begin, so that no free call is left without a case.
             if has_more:
                 has_more = self._enter_windows(windows, most_windows)
             if not self._is_ending:
@@ -440,12 +458,14 @@ class Flow:
             if self._is_ending:
                 break
             if self._refused:
+                # Waits for the earliest of them: with nothing in flight, nothing else can end.
                 self._settle_next_end()
             elif not has_more:
                 break
         self._run.journal.flush()
         if self._error is not None:
             raise self._error
+        # Windows that are left open here have cases without an outcome: only a stop leaves them.
         if self._run.stopped() or self._open:
             raise InterruptedRunError(STOPPED)
 
@@ -486,12 +506,15 @@ class Flow:
         """
         if self._is_ending or len(self._open) >= most_windows:
             return False
+        # With nothing under way the next window is needed, whatever waits.
         if not self._open:
             return True
         waiting_cases = 0
+        # At least one case: with it, a run without calling stages reads on, too.
         needed_cases = 1
         for calling in self._calling.values():
             waiting_cases += len(calling.waiting)
+            # The room of any one stage decides: cases wait at the stage that is the bottleneck.
             needed_cases = max(needed_cases, calling.room.calls.limit)
         return waiting_cases < needed_cases
 
@@ -506,6 +529,7 @@ class Flow:
             with directory_kept("a call"):
                 end = self.callers.ends.get(timeout=self._patience())
         except queue.Empty:
+            # Where nothing is in flight the loop has no call that could be blocked.
             if self._watch is not None and not self._is_idle:
                 self._watch.look(self._longest_call)
             self._ask_refused_again()
@@ -528,12 +552,14 @@ class Flow:
             if pause > 0:
                 waits.append(pause)
         if self._refused:
+            # The first entry of the heap is the earliest one.
             earliest, *_ = self._refused[0]
             waits.append(earliest - time.monotonic())
         if self._watch is not None:
             waits.append(SECONDS_BETWEEN_LOOKS)
         if not waits:
             return None
+        # Zero or more: a time that has passed already must not make the wait an error.
         return max(0.0, min(_LONGEST_PATIENCE, *waits))
 
     @property
@@ -562,6 +588,7 @@ class Flow:
         for row in rows:
             self._window_of[id(row)] = window
         in_flight = self._run.in_flight
+        # Only what an earlier process left over in its file of cases in flight is suspect.
         if in_flight is None or not in_flight.left_over:
             self._enter_stage(rows, 0)
             return
@@ -573,6 +600,7 @@ class Flow:
                 suspected.append(row)
             else:
                 unsuspected.append(row)
+        # Asked to the end before any other case of the window begins.
         if suspected:
             self._enter_stage(suspected, 0, suspects)
         self._enter_stage(unsuspected, 0)
@@ -594,6 +622,7 @@ class Flow:
             place += 1
         # What remains has passed the last stage.
         for row in rows:
+            # Removed with its row, so that the identity is free for a row that is read later.
             window = self._window_of.pop(id(row))
             window.unfinished -= 1
         self._count_windows()
@@ -617,15 +646,18 @@ class Flow:
         run = self._run
         calling = self._calling.get(place)
         if calling is not None:
+            # What needs no call is settled here; the rest waits until `_begin_calls` finds room.
             works: Sequence[Work[Any]] = calling.stage.take(rows, run)
             if suspects:
                 works = calling.stage.ask_suspects(works, suspects, run)
             calling.waiting.extend(works)
+            # By identity: rows of a dump may have the same number.
             waiting = {id(work.row) for work in works}
             return [row for row in rows if id(row) not in waiting]
         if isinstance(stage, JudgeStage):
             jobs = stage.take(rows, run)
             self._jobs.extend(jobs)
+            # Judged cases have numbers of their own: no dump is judged.
             to_judge = {job.row.number for job in jobs}
             return [row for row in rows if row.number not in to_judge]
         # Workers share the rows of a window: with a row at a time all but one would be idle.
@@ -646,6 +678,7 @@ class Flow:
             window = self._window_of[id(row)]
             gathered = window.gathered.setdefault(place, [])
             gathered.append(row)
+            # The last row of its window brings all of them on.
             if len(gathered) == len(window.rows):
                 complete += window.gathered.pop(place)
         return complete
@@ -658,6 +691,7 @@ class Flow:
         """
         while self._open and not self._open[0].unfinished:
             window = self._open.popleft()
+            # Before the tally, which counts the judgements of a row, too.
             if self._judge is not None:
                 self._judge.read_back(window.rows)
             for row in window.rows:
@@ -676,7 +710,11 @@ class Flow:
             while calling.waiting and calling.room.is_free:
                 size = self._batch_size(calling)
                 batch = [calling.waiting.popleft() for _ in range(size)]
+                # Counted before the call begins, since a call that is made here ends within
+                # `_begin_call`.
                 calls.in_flight += 1
+                # With a limit of 1 the call is alone: a refusal is then not due to our number of
+                # calls.
                 self._begin_call(calling, _Call(place, batch, calls.epoch, calls.limit == 1))
 
     def _batch_size(self, calling: _CallingStage) -> int:
@@ -686,6 +724,7 @@ class Flow:
         """
         if not calling.stage.takes_batches:
             return 1
+        # The most that can be, not the limit of now: batches stay of one size while that moves.
         slots = calling.room.calls.most
         share = -(-len(calling.waiting) // slots)  # rounded up
         return min(self._run.calls.batch_size, share)
@@ -725,6 +764,7 @@ class Flow:
         judge = self._judge
         if judge is None or not self._jobs:
             return
+        # Counted by cells, of which each may make several calls.
         while self._jobs and self._judging < judge.judging.cells_at_once:
             job = self._jobs.popleft()
             try:
@@ -774,6 +814,7 @@ class Flow:
         """
         call = end.call
         calling = self._calling[call.place]
+        # Both calls ask `_is_made_here` of the same stage, so that begun and ended calls add up.
         self.callers.call_ended(calling.stage, was_here=self._is_made_here(calling))
         # While the call still counts: the limit rises only where half of it is in flight.
         if calling.room.is_adaptive:
@@ -786,6 +827,7 @@ class Flow:
         elif isinstance(end.error, RagbenchError):
             self._end_run(end.error)
         else:
+            # Not ours: an interruption, or a fault of ragbench, which nothing may hold up.
             raise end.error
 
     def _end_run(self, error: RagbenchError) -> None:
@@ -813,6 +855,7 @@ class Flow:
             calls.failed(call.epoch)
         else:
             calls.succeeded()
+        # Lower than ever before: ups and downs above the lowest limit are not warned of.
         if calls.limit < min(limit_before, room.fewest):
             room.fewest = calls.limit
             hint = ""
@@ -832,6 +875,7 @@ class Flow:
             return 0.0
         if error.wait is not None:
             return min(error.wait, _LONGEST_WAIT)
+        # 0.5 s, 1 s, 2 s and so on: the refusals so far are counted before this one is added.
         return float(_FIRST_WAIT * 2 ** self._most_refusals(call))
 
     def _ask_later(self, call: _Call, error: RefusedError) -> None:
@@ -849,6 +893,7 @@ class Flow:
             if stage.name in work.row.settled:
                 continue
             self._refusals[call.place, work.row.number] += refusals
+            # The number keeps the order of cases whose wait ends at the same time.
             heapq.heappush(self._refused, (earliest, work.row.number, call.place, work))
 
     def _ask_refused_again(self) -> None:
@@ -868,6 +913,7 @@ class Flow:
         """
         assert self._judge is not None
         self._judging -= 1
+        # No wait: the future is done, or its callback would not have put it here.
         error = end.future.exception()
         if isinstance(error, RagbenchError):
             self._end_run(error)
@@ -885,6 +931,7 @@ def _with_refusals(stage: CallStage[Any, Any]) -> CallStage[Any, Any]:
 
     Without it a refusal would fail the case, as any other error of the user's code does.
     """
+    # A stage has one of the two calls: a plain one or a coroutine.
     if stage.call is not None:
         return replace(stage, call=partial(_called_or_refused, stage.call))
     call_async: Any = stage.call_async
@@ -899,6 +946,7 @@ def _called_or_refused(call: Callable[[Sequence[Any]], Any], inputs: Sequence[An
     try:
         return call(inputs)
     except Exception as error:
+        # Returns for any other error, which is raised as it came.
         _raise_refusal(error)
         raise
 
@@ -944,6 +992,7 @@ def _error_and_causes(error: BaseException) -> Iterator[BaseException]:
         if cause is None:
             return
         yield cause
+        # An explicit cause before one that is only the context of the error.
         cause = cause.__cause__ or cause.__context__
 
 
@@ -971,6 +1020,7 @@ def _wait_of_answer(error: BaseException) -> float | None:
     """
     for cause in _error_and_causes(error):
         response = getattr(cause, "response", None)
+        # The response first: an error of a client may have headers of its own request.
         for holder in (response, cause):
             headers: Any = getattr(holder, "headers", None)
             if hasattr(headers, "items"):  # a mapping, or a client's own class like one

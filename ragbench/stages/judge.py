@@ -81,8 +81,10 @@ class Judging(Record):
         """
         chat_endpoint = None if self.chat is None else self.chat.endpoint
         embeddings_endpoint = None if self.embeddings is None else self.embeddings.endpoint
+        # Raises before anything is asked where a metric's model is missing.
         plan.check(chat_endpoint, embeddings_endpoint)
         chat_identity = None
+        # A model that is set but that no metric asks is no part of the fingerprint.
         if chat_endpoint and plan.needs_chat:
             chat_identity = chat_endpoint.identity()
         embeddings_identity = None
@@ -108,6 +110,8 @@ class Judging(Record):
                 chat_identity if asks_chat else None,
                 embeddings_identity if asks_embeddings else None,
                 plan.prompts[metric.name],
+                # The repeats are in the key, though not in the fingerprint: a mean of three is
+                # another cell.
                 plan.repeats,
             ]
             if panel and asks_chat:
@@ -135,6 +139,7 @@ class Judging(Record):
         """
         if not self.preflight:
             return
+        # Once for all clients of the session, which keep it for the calls that follow.
         self.session.models.stop_when(stopped)
         chat = plan.needs_chat
         embeddings = plan.needs_embeddings
@@ -171,6 +176,7 @@ class Judging(Record):
             emit: hands each job out with its value, as soon as it is judged.
         """
         models.stop_when(stopped)
+        # One iterator, which the tasks below share.
         waiting_jobs = iter(jobs)
         errors: list[RagbenchError] = []
         async with asyncio.TaskGroup() as group:
@@ -196,6 +202,7 @@ async def _judge_waiting(
         emit: hands a job out with its value.
         errors: shared by the tasks; with an error of any of them, each ends after its own job.
     """
+    # Taking the next job has no `await`: two tasks never get the same one.
     for job in waiting_jobs:
         try:
             emit((job, await judge(job, models)))
@@ -258,6 +265,8 @@ class JudgeStage:
                 if run.lacks(row.cells[place]):
                     jobs.append(Job(row, place, self.table.metrics[place]))
         # By case: progress counts cases, of which each may have several cells.
+        # Cases without a cell to judge: their judgements are stored, or no metric is judged for
+        # them.
         reused = len(window) - len({job.row.number for job in jobs})
         if self.judging.rehearsal is not None:
             self.judging.rehearsal(self.plan, jobs, run.stopped)
@@ -273,6 +282,7 @@ class JudgeStage:
             else:
                 open_jobs.append(job)
                 self._open_cells[job.row.number] += 1
+        # Cases of which every cell needed no model are through this stage with it.
         run.settled(self.name, len({job.row.number for job in jobs} - self._open_cells.keys()))
         run.journal.flush(if_due=True)
         return open_jobs

@@ -45,7 +45,9 @@ class Account:
     """What a line of the report counts, tokens included; ``unpriced``: answers of which no cost
     is kept; of cases with at least two values of a judge ``repeated``, and ``changed`` of those."""
     cost: Decimal = Decimal(0)
+    """Of all answers whose cost is kept; see ``unpriced``."""
     not_sent: set[str] = field(default_factory=set[str])
+    """Fields that a judge needed and was not sent."""
     variances: float = 0.0
     """Sum of the sample variances of repeated values."""
     errors: float = 0.0
@@ -76,6 +78,7 @@ class Account:
             for judgement in repetitions:
                 if judgement.cell.value is not None:
                     values.append(judgement.cell.value)
+                # One unproved repetition is enough to count the case, if no other gave a value.
                 if judgement.cell.status is Status.UNPROVED:
                     is_unproved = True
             means[judge] = mean_of(values)
@@ -88,6 +91,8 @@ class Account:
                 self.variances += variance
                 self.errors += variance / len(values)
         if is_panel:
+            # One entry a case, with None for a judge that gave no value: pairs are of the same
+            # case.
             self.verdicts.append(means)
 
     def _count_verdict(self, judge: str, step: JudgeStep) -> None:
@@ -97,6 +102,7 @@ class Account:
         """
         if step.asked in ANSWER_VERDICTS:
             none_yet = Counter(dict.fromkeys(ANSWER_VERDICTS[step.asked], 0))
+            # A Counter of zeros is a start: `setdefault` keeps the one that is there.
             self.replies.setdefault(judge, none_yet)[step.answer["verdict"]] += 1
 
     def _count_step(self, step: JudgeStep) -> None:
@@ -105,6 +111,8 @@ class Account:
         The names of the counts are fields of the report's line on the metric (`JudgeLine`); the
         schema "SupportVerdicts" is the one whose verdicts need a quote as proof.
         """
+        # An answer without a known cost adds nothing: `unpriced` counts it, and the sum is not
+        # shown.
         self.cost += step.cost or Decimal(0)
         self.not_sent.update(step.not_sent)
         favourable: list[Mapping[str, Any]] = []
@@ -154,22 +162,27 @@ class Account:
         counts = self.counts
         # What the answers cost when they were given counts, where it was kept of each.
         cost = None
+        # One answer without a cost, and all are priced anew: a part would pass for the whole.
         if counts["answers"] and not counts["unpriced"]:
             cost = self.cost
         elif price is not None and self.usage is not None:
             cost = price.of(self.usage)
         steadiness = None
+        # Cases with at least two values of a judge: of others nothing is known of steadiness.
         repeated = counts["repeated"]
         if repeated:
             steadiness = Steadiness(
                 cases=repeated,
                 deviation=math.sqrt(self.variances / repeated),
                 changed=counts["changed"],
+                # The standard error of the mean over cases, from the variance of each case's own
+                # mean.
                 error=math.sqrt(self.errors) / repeated,
             )
         verdicts = Counter[str]()
         for replies in self.replies.values():
             verdicts.update(replies)
+        # A dict for its order: judges come as they were first met.
         judges: dict[str, None] = {}
         for means in self.verdicts:
             judges.update(dict.fromkeys(means))
@@ -193,6 +206,7 @@ class Account:
         """
         values: list[float] = []
         for means in self.verdicts:
+            # A judge that was not asked about a case is missing there, and has no value.
             value = means.get(judge)
             if value is not None:
                 values.append(value)
@@ -218,6 +232,7 @@ class Account:
                 pairs.append((value, value_of_colleague))
                 levels.update((value, value_of_colleague))
         kappa: float | None = None
+        # Of no pair kappa is None, as `cohen_kappa` gives it.
         if len(levels) <= _LEVELS:
             kappa = cohen_kappa(pairs)
         return JurorPair(
@@ -257,6 +272,7 @@ class JudgeTally:
         Args:
             judgements: by position of the metric; empty for a metric that is not judged.
         """
+        # The place in the sequence is the metric's among those of the run.
         for position, cell_judgements in enumerate(judgements):
             if cell_judgements:
                 self._accounts.setdefault(position, Account()).add(cell_judgements)
@@ -269,6 +285,7 @@ class JudgeTally:
         price = price_of(self.judge)
         lines: list[JudgeLine] = []
         for position, metric in enumerate(self.metrics):
+            # A metric of which no case was judged has a line of zeros.
             if metric.is_judged:
                 account = self._accounts.get(position, Account())
                 lines.append(account.line(metric, price))

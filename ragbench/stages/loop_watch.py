@@ -51,7 +51,9 @@ class LoopWatch:
         Nothing is looked at yet: the caller looks again and again while it waits.
         """
         self._loop = loop
+        """The loop, which runs in a thread of its own."""
         self._looked_at = time.monotonic()
+        """When `look` was called last."""
         self._blocked_looks = 0
         """Looks at which the loop was blocked, since it was quiet for long."""
         self._blocking_steps = 0
@@ -65,6 +67,7 @@ class LoopWatch:
         self._seconds = 0.0
         """How long this step has blocked it."""
         self._has_warned = False
+        """One warning a run is enough."""
 
     def look(self, limit: float | None) -> None:
         """Warns once of a loop that is blocked again and again, or for long.
@@ -78,16 +81,20 @@ class LoopWatch:
             RunError: a call has taken longer, and cannot be ended.
         """
         now = time.monotonic()
+        # At most half a second counts of a long gap: the whole process was perhaps halted.
         passed = min(now - self._looked_at, _LONGEST_LOOK)
         self._looked_at = now
+        # Read before the silence: the step that is at work now may end in between.
         task = self._loop.task_at_work()
         place = None
+        # The frames are walked only then: a loop that takes its turns is not blocked.
         if self._loop.silence() >= _SILENCE:
             place = blocking_place(self._loop.frames())
         if place is None:
             self._is_blocked = False
             return
 
+        # A step after a long quiet begins a new count.
         if now - self._blocked_at > _QUIET:
             self._blocked_looks = 0
             self._blocking_steps = 0
@@ -95,11 +102,13 @@ class LoopWatch:
         self._blocked_looks += 1
         # Of several calls that block it one after the other, none may take long by itself.
         if self._is_blocked and task is self._task:
+            # The same step goes on: its time adds up from look to look.
             self._seconds += passed
         else:
             self._is_blocked = True
             self._task = task
             self._blocking_steps += 1
+            # A new step counts from zero, since it may have begun just before this look.
             self._seconds = 0.0
 
         if limit is not None and self._seconds > limit + _GRACE:
@@ -109,6 +118,7 @@ class LoopWatch:
                 "stored: the same command continues"
             )
         is_fault = self._blocking_steps > 1 or self._seconds >= _LONG
+        # Both: ten looks, so that it lasts, and a step that is long or not the only one.
         if self._blocked_looks >= _LOOKS and is_fault and not self._has_warned:
             self._has_warned = True
             warn(
@@ -125,11 +135,14 @@ def blocking_place(frames: Sequence[FrameType]) -> str | None:
     Args:
         frames: the calls that the loop's thread is in, the innermost first.
     """
+    # The innermost frame decides: a loop that waits is in its own selector.
     if not frames or _is_of_loop(frames[0]):
         return None
     for frame in frames:
+        # Looked for in all frames: a module that is imported runs user code of any depth.
         if "importlib" in frame.f_code.co_filename or _is_of_debugger(frame):
             return None
+    # Where no frame is the user's, the innermost one is named: better than none.
     blocking_frame = frames[0]
     for frame in frames:
         if _is_users(frame):

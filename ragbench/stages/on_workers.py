@@ -76,8 +76,10 @@ def staffed(
         watch: notes that what workers do cannot be seen.
     """
     if workers.make_rag is not None and rag is not None:
+        # Before the workers start: building a RAG of coroutines on them would fail in each.
         _check_buildable(rag)
         watch.meet("workers", "it was asked on workers, which cannot be seen into")
+    # By the stage's name: what builds the RAG or validator, and what makes a stage of it.
     makers: dict[str, tuple[Callable[[], Any] | None, Callable[..., CallStage[Any, Any]]]] = {
         VALIDATE: (workers.make_validator, validate_stage),
         "retrieve": (workers.make_rag, partial(retrieve_stage, top_k=top_k)),
@@ -87,7 +89,9 @@ def staffed(
         # The retrieval brings the answer along: the command takes it from there, and asks nothing.
         makers["generate"] = (None, generate_stage)
     with ExitStack() as stack:
+        # Entered first, so that it is closed last: the pool's workers live in the engine.
         engine = stack.enter_context(opened_engine(workers.engine, workers=workers.count))
+        # By stage, what a worker calls; made on the worker, at the first task of the kind.
         callers: dict[str, Callable[[], Map[Any, Any]]] = {}
         for stage in stages:
             if isinstance(stage, ScoreStage):
@@ -96,6 +100,7 @@ def staffed(
                 callers[stage.name] = partial(scorer, metrics)
             elif isinstance(stage, CallStage) and stage.name in makers:
                 make, stage_of = makers[stage.name]
+                # Without a maker, the stage stays with this process.
                 if make is not None:
                     callers[stage.name] = partial(_worker_call, stage_of, make, run.calls.timeout)
 
@@ -178,12 +183,14 @@ def _outcomes_on_worker(
         manner: the stage's name and time limit.
         items: the inputs of some cases.
     """
+    # `_worker_call` has refused a stage without a plain call.
     assert stage.call is not None
     # Where each query is a call of its own, it has its own time, and its failure is its own.
     calls: list[Sequence[Any]] = [[item] for item in items]
     if stage.takes_batches:
         calls = [items]
     outcomes: list[Outcome[Any]] = []
+    # `run_plain` keeps the order of the items, so that outcomes pair with them.
     for _, batch_outcomes in run_plain(stage.call, calls, manner):
         outcomes.extend(batch_outcomes)
     return outcomes

@@ -59,11 +59,13 @@ def post_retrieve_stage(
     A result in which an operator failed counts as incomplete: a later run tries it again.
     """
     return CallStage(
+        # Without the conversation: operators see the query alone.
         name=POST_RETRIEVE,
         identity=identity,
         reads=reads_chunks(),
         call=lambda inputs: [post_retrieved(stage, query, result) for query, result, _ in inputs],
         is_incomplete=lambda body: _holds_failures(body, _any_step_failed),
+        # Operators that wait for a service, such as a model that rewrites queries.
         bears_calls=stage.bears_calls,
     )
 
@@ -88,6 +90,7 @@ def _chunks_input(row: RunCase, *, in_conversation: bool) -> Given[ChunksInput] 
     Args:
         in_conversation: whether the stage reads the messages before the query, and needs texts.
     """
+    # Written by post-retrieval where the run has that stage; else as retrieved.
     before = row.settled.get(POST_RETRIEVE, row.settled["retrieve"])
     if before.outcome.value is None:
         return outcome_passed_on(before)
@@ -109,6 +112,7 @@ def contexts_for_generation(result: RetrievalResult[Any]) -> Sequence[str]:
     could see.
     """
     written = None
+    # A text that an operator wrote is noted in the metadata.
     if result.metadata is not None:
         written = written_text(result)
     if written is None:
@@ -165,6 +169,7 @@ def retrieve_stage(
         identity: a digest of the system: stored outcomes are found under it.
         top_k: how many chunks are asked for; None leaves it to the RAG.
     """
+    # Both are asked for: the class may take histories in generation alone.
     takes_messages = bool(rag.histories) and takes_history(rag, RETRIEVAL.rich_batch.name)
     arguments = partial(_retrieve_arguments, takes_messages=takes_messages)
     calls = _batch_calls(rag, RETRIEVAL, arguments, to_retrieval_result, top_k)
@@ -189,6 +194,7 @@ def _retrieve_input(row: RunCase, *, takes_messages: bool) -> Given[RetrieveInpu
     digest = query.encode()
     if not takes_messages:
         return Given((query, []), digest)
+    # In the form of chat messages, oldest first.
     messages = row.case.messages
     if messages:
         # The query's length stands before it, since any text may follow.
@@ -281,8 +287,10 @@ def _batch_calls(
         top_k: how many chunks are asked for; None leaves it to the RAG.
     """
     name = family.rich_batch.name
+    # Such as "MyRAG.retrieve_batch", for the message of an error.
     where = f"{type(rag).__name__}.{name}"
     is_async = isinstance(rag, AsyncRAGInterface)
+    # A derived method checks each result itself, with the name of the user's own method.
     is_own = name in rag.implemented
     ask: Callable[..., Any]
     if is_own:
@@ -294,6 +302,7 @@ def _batch_calls(
     return _BatchCalls(
         call=None if is_async else method.call,
         call_async=method.call_async if is_async else None,
+        # The user's class lists which of its methods take a batch as a whole.
         takes_batches=name in rag.batched,
     )
 
@@ -357,6 +366,7 @@ def _with_checked_results(
     """
     outcomes: list[object] = []
     for outcome in error.outcomes:
+        # Its own failure stays; only values are checked.
         if isinstance(outcome, Exception):
             outcomes.append(outcome)
             continue
@@ -381,8 +391,11 @@ def _generate_input(
     result = before.outcome.value
     messages: list[dict[str, str]] = []
     if rag.histories and row.case.history:
+        # The messages go along also where the method does not take them: `restore` finds an answer
+        # by them.
         messages = row.case.messages
     contexts: Sequence[str]
+    # Read from the reason: such a retrieval is skipped on purpose, and has not failed.
     if before.outcome.reason == NO_RETRIEVAL:  # the RAG only generates
         contexts = row.case.reference_contexts or ()
         digests = b"".join(map(text_digest, contexts))
@@ -392,6 +405,7 @@ def _generate_input(
     elif result is None:
         return outcome_passed_on(before)
     elif before.outcome.known is Known.RECORDED and result.is_ids_alone:
+        # Only of a recorded retrieval: a RAG that gives ids alone answers from its own store.
         return skipped_outcome(IDS_ALONE)  # there is nothing to answer from
     else:
         # A RAG that answers in one call gets its answer back out of the stored retrieval.
@@ -399,6 +413,7 @@ def _generate_input(
             rag.restore(query, retrieved.outcome.value, messages)
         contexts = result.contexts
         digests = before.texts
+        # Other texts than those retrieved only where an operator wrote one of its own.
         if "post_retrieve" in row.settled:
             shown = contexts_for_generation(result)
             if shown is not contexts:
@@ -407,6 +422,7 @@ def _generate_input(
     # The query's length stands before it, since any text may follow.
     encoded = query.encode()
     digest = b"%d %b" % (len(encoded), encoded) + digests
+    # Only what the method is given may change its answer.
     if messages and takes_messages:
         digest = b"%b %b" % (digest, orjson.dumps(messages))
     return Given((query, contexts, messages), digest)
@@ -421,6 +437,7 @@ def chunk_service(rag: RAG) -> ChunkSearch | None:
     if not isinstance(rag, RAGInterface) or "retrieval" not in rag.families:
         return None
     name = type(rag).__name__
+    # Not part of the interface: a RAG may offer the chunks around one as a method of this name.
     neighbours: Any = getattr(rag, "neighbours", None)
     if neighbours is None:
         return _RagSearch(name=name, rag=rag)
@@ -506,4 +523,5 @@ def _locate_input(locator: Locator, row: RunCase) -> Given[LocateInput] | StageO
         return outcome_passed_on(retrieved)
     if not locator.has_gold(row.case):
         return skipped_outcome("no relevant context is known")
+    # The case's digest holds its gold: with other gold the search is another.
     return Given((row.case, retrieved.outcome.value), row.digest + retrieved.digest)

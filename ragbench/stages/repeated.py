@@ -32,6 +32,7 @@ def averaged(cells: Sequence[Cell], repeats: Sequence[Repeats | None]) -> tuple[
         return tuple(cells)
     means: list[Cell] = []
     for cell, cell_repeats in zip(cells, repeats, strict=True):
+        # The first time's cell stays: it says why there is no value, such as "skipped".
         if cell_repeats is None or all(value is None for value in cell_repeats.values):
             means.append(cell)
         else:
@@ -56,8 +57,11 @@ class Repeated:
             seconds: by stage, how long each case took that was asked again.
         """
         self._metrics = tuple(metrics)
+        """In the order of the cells of a case."""
         self._later = tuple(later)
+        """The cells of each later time; empty where the system was asked once."""
         self._seconds = seconds
+        """Of the later times, by stage."""
         self._values: dict[str, dict[str, list[float]]] = {}
         """By metric and case: the values of all times, where it was measured."""
 
@@ -70,17 +74,21 @@ class Repeated:
         if not self._later:
             return ()
         repeats: list[Repeats | None] = []
+        # Cells of a case come in the order of the metrics.
         for position, (metric, cell) in enumerate(zip(self._metrics, cells, strict=True)):
             if metric.definition.aggregate:
                 repeats.append(None)
                 continue
             times: list[Cell | None] = [cell]
             for later in self._later:
+                # A case that a later time did not reach has no cells: an empty digest equals none.
                 later_digest, later_cells = later.get(case, (b"", ()))
                 # A case that has changed meanwhile is not the same question.
                 later_cell = None
                 if later_digest == digest:
                     later_cell = later_cells[position]
+                # One entry a time, None where it has no value of the same question: positions are
+                # the times.
                 times.append(later_cell)
             repeats.append(Repeats(cells=tuple(times)))
         return tuple(repeats)
@@ -91,6 +99,7 @@ class Repeated:
         The counted values show later how much of the variance is the system's own noise.
         """
         by_metric = self.cells(case, digest, cells)
+        # Not strict: without repeats `by_metric` is empty, and nothing is counted.
         for metric, repeats in zip(self._metrics, by_metric, strict=False):
             if repeats is not None:
                 values = [value for value in repeats.values if value is not None]
@@ -106,6 +115,7 @@ class Repeated:
         Args:
             first: by stage, the seconds of each case when the system was asked the first time.
         """
+        # Of a run that asked once there is nothing to note.
         if not self._later:
             return
         yield (
@@ -117,9 +127,11 @@ class Repeated:
         unstable = self._unstable_cases()
         if unstable:
             yield f"Unstable, scored differently each time: {as_line(unstable, _MOST_NAMED)}."
+            # Where a score changes, the system did answer anew: no cache is to be looked for.
             return
         # Where every score is the same, the answers may have come from a cache.
         for stage, later_seconds in self._seconds.items():
+            # The median: one slow first case, such as one that loads a model, shows nothing.
             first_median = statistics.median(first.get(stage) or (0.0,))
             if not later_seconds or first_median < _MODEL_SECONDS:
                 continue
@@ -142,8 +154,10 @@ class Repeated:
             share = parts.share_within
             whole = parts.once
             # A metric that gives two values for one answer has noise of its own.
+            # Without two values of some case there is no share.
             if share is None or whole is None or not metric.definition.deterministic:
                 continue
+            # Zero where no score varies at all.
             share_of_one = 0.0
             if whole:
                 share_of_one = (parts.within or 0.0) / whole
@@ -164,6 +178,7 @@ class Repeated:
 
         There the system itself gave different answers, which its user can look at.
         """
+        # A dict for its order: cases by metric, each once.
         cases: dict[str, None] = {}
         for metric in self._metrics:
             if metric.definition.deterministic:

@@ -84,9 +84,11 @@ def project_of(
     for metric in metrics:
         formula = metric.definition.formula
         if formula is not None:
+            # A formula may have been given as an object of no module: it has no file to compare.
             file = file_of(sys.modules.get(formula.function.__module__))
             if file:
                 metric_files.append(file)
+    # The functions that an adapted RAG is made of count as well.
     objects = [rag, *getattr(rag, "adapts", ()), validator]
     if post_retrieval is not None:
         objects += post_retrieval.operators
@@ -124,19 +126,24 @@ def _changed_since(folder: Path, project: Project) -> tuple[tuple[str, ...], boo
     """
     try:
         with Journal(RunFolder(path=folder).journal) as journal:
+            # An interrupted run goes on in its folder, whatever has changed; its stages are
+            # compared later.
             if journal.runs.is_interrupted:
                 return (), False  # it is continued where it is
             with journal.reading:
                 bodies = [body for _, body in journal.runs.origins().values()]
                 origins = [Origin.from_json(orjson.loads(body)) for body in bodies]
     except OtherVersionError:
+        # Its journal cannot be read, so that nothing of it can be used again.
         return ("another version of ragbench wrote it",), True
     reasons: dict[str, None] = {}
     is_changed = False
     for origin in origins:
         project.knows(origin)
         reuse = may_reuse(origin, project.changed(origin))
+        # `same_run_only`: nothing is known to differ, but something cannot be seen.
         if not reuse.allowed or reuse.same_run_only:
+            # Several reasons come in one text; each is named once over all stages.
             reasons |= dict.fromkeys(reuse.because.split("; "))
             if not reuse.allowed:
                 is_changed = True
@@ -170,11 +177,13 @@ class OutcomeReuse:
             leaving_out: files that are no part of the project, such as those that a run writes.
             anew: why all is asked again, but where the user names a version; empty where it is not.
         """
+        # Read for the stored origins, and written to by `keep`.
         self._journal = journal
         self._watch = watch
         self._log = log
         self._goes_on = journal.runs.is_interrupted
         """Whether the outcomes that are stored are of a run that was interrupted and goes on."""
+        # The files and settings of all that the user wrote for the system.
         self._project = project_of(
             evaluation.rag,
             evaluation.post_retrieval,
@@ -195,11 +204,12 @@ class OutcomeReuse:
         """What stored outcomes came from that hold still."""
         self._changes_at_last_keep = -1
         """How much the watch had seen when origins were stored last."""
+        # With `--reuse`, the user answers for stored outcomes that would not be used otherwise.
         trust = evaluation.settings.trust_stored
         stored_origins: Mapping[str, tuple[int, str]] = {}
         if journal.runs.number:
             stored_origins = journal.runs.origins()
-        # Stages with the same note share one.
+        # Stages with the same note share one, such as "retrieve and generate asked again: ...".
         stages_by_note: dict[str, list[str]] = {}
         for stage in self._origins:
             if stage in stored_origins:
@@ -214,8 +224,10 @@ class OutcomeReuse:
         has_unnamed = any(not origin.is_named for origin in self._earlier.values())
         self.is_inferred = has_unnamed and not trust and not self._goes_on
         """Whether a finished run's outcomes are used again since nothing shows a change."""
+        # Reads the project's files as they are now, before the system can change them.
         if self._origins:
             self._project.read()
+        # Of an interrupted run that goes on, the log still explains files that the system wrote.
         if not (self._goes_on and self._earlier):
             log.forget()
         watch.keep_writes(log)
@@ -233,17 +245,20 @@ class OutcomeReuse:
         with self._journal.reading:
             before = Origin.from_json(orjson.loads(body))
         self._project.knows(before)
+        # Files that the interrupted run wrote itself are no change of the system.
         if self._goes_on:
             before = self._project.with_writes(before, self._log)
         changes = self._project.changed(before, goes_on=self._goes_on)
         reuse = may_reuse(before, changes)
         now = self._origins[stage]()
+        # A version that the user names comes before any reason to ask anew.
         if anew and not now.is_named:
             reuse = Reuse(False, False, anew)
         # What cannot be seen may have changed since a finished run; an interrupted one goes on.
         is_unseen = reuse.same_run_only and not self._goes_on
         holds = reuse.allowed and not is_unseen
         if not holds and not trust:
+            # Another number in the key: the stored outcomes stay in the journal, and are not found.
             self.generations[stage] = generation + 1
             return asked_again_sentence(reuse)
         self.generations[stage] = generation
@@ -252,6 +267,8 @@ class OutcomeReuse:
             changed_settings = _changed_settings(before, now)
             if not changed_settings:
                 return ""
+            # The identity under which the stored outcomes lie; a setting that is its own state
+            # changed it.
             stored_identity = self._journal.runs.kept.get(_IDENTITY.format(stage=stage))
             if stored_identity and self._is_own_state(before, changed_settings):
                 self.identities[stage] = stored_identity
@@ -275,6 +292,7 @@ class OutcomeReuse:
         For when a few cases were asked again, and one of them has another outcome now: the origin
         by which stored outcomes are compared does not show all that they depend on.
         """
+        # A stage with a stated version keeps its outcomes: the user answers for it.
         dropped = [stage for stage, origin in self._earlier.items() if not origin.is_named]
         for stage in dropped:
             del self._earlier[stage]
@@ -293,15 +311,18 @@ class OutcomeReuse:
         """
         self._project.note_writes(is_last=is_last)
         # Files that the code writes are in the log; only at the end are they stored with the rest.
+        # Nothing new was seen: the origins that are stored are still whole.
         if not is_last and self._changes_at_last_keep == self._watch.changes:
             return
         moved: tuple[OriginPart, ...] = ()
         if is_last:
+            # Only at the end: a file may still change back, or once more, until then.
             moved = self._project.moved()
         self._changes_at_last_keep = self._watch.changes
         for stage, origin_of in self._origins.items():
             origin = origin_of()
             earlier = self._earlier.get(stage)
+            # A named origin is the user's word alone, and has no parts to join.
             if (earlier is not None or moved) and not origin.is_named:
                 origin = _joined_origin(earlier, origin, moved)
             self._journal.runs.keep_origin(origin, self.generations[stage])
@@ -343,9 +364,11 @@ def _joined_origin(earlier: Origin | None, now: Origin, moved: Sequence[OriginPa
     # Later parts stand in the place of earlier ones with the same name.
     for part in (*now.parts, *moved):
         parts[str(part.kind), part.name] = part
+    # "open": the outcomes may depend on something that cannot be seen.
     reach: Reach = "closed"
     if now.reach == "open" or (earlier is not None and earlier.reach == "open"):
         reach = "open"
+    # Sorted, so that the same parts give the same stored text.
     return Origin(now.stage, tuple(parts[key] for key in sorted(parts)), reach)
 
 
@@ -377,12 +400,14 @@ def _origin_maker(stage: str, evaluation: Evaluation, project: Project) -> Calla
     """
     rag = evaluation.rag
     description = evaluation.description
+    # Stated by the user, as a name for all that the outcomes depend on.
     if "stated_version" in description:
         return lambda: named_origin(stage, description["stated_version"])
     if stage in ("retrieve", LOCATE, "generate") and rag is not None:
         from ragbench.rag.load import stage_origin
 
         if stage == "generate":
+            # Asked for anew at each call: `project` has seen more of what the system reads by then.
             return lambda: stage_origin(rag, "generate", project, description)
         # The stage that looks for the gold searches where retrieval does.
         top_k = evaluation.settings.top_k
@@ -390,6 +415,7 @@ def _origin_maker(stage: str, evaluation: Evaluation, project: Project) -> Calla
     if stage == POST_RETRIEVE and evaluation.post_retrieval is not None:
         return lambda: project.origin(stage, evaluation.said[POST_RETRIEVE])
     settings: dict[str, object] = {}
+    # Without a validator, as for a stage that came recorded, the setting is empty.
     if evaluation.validator is not None:
         settings["identity"] = evaluation.validator.identity
     return lambda: project.origin(stage, settings)
@@ -410,10 +436,12 @@ def differing_case(
     more than what is compared, so that none may be used again. A failure now is no other outcome:
     the system may be out of reach.
     """
+    # Drawn by the seed, which is the digest of the cases: the same cases are asked each time.
     for window in journal.cases(journal.drawn_ids(ASKED, seed)):
         for row in window:
             for stage, stage_input, before in _reused_outcomes(row, stages, journal):
                 now = stage.ask_once(stage_input, in_loop, timeout=calls.timeout)
+                # A failure now has no value, and is no other outcome.
                 if now.value is not None and _compared_content(stage, now) != _compared_content(
                     stage, before
                 ):
@@ -430,6 +458,7 @@ def _reused_outcomes(
     at a stage that has nothing stored: a run would ask that stage anyway.
     """
     for stage in stages:
+        # Later stages look for its outcome among those that are settled.
         if isinstance(stage, AbsentStage):
             row.settled[stage.name] = skipped_outcome(stage.reason)
             continue
@@ -440,11 +469,13 @@ def _reused_outcomes(
         stored_outcomes = journal.outcomes(stage.name, [row.number])
         recorded = stored_outcomes.get((row.number, RECORDED))
         key = fixed_digest(stage.identity, stage_input.digest)
+        # What the source recorded comes first, as in a run.
         stored = recorded or stored_outcomes.get((row.number, key))
         if stored is None:
             return
         settled = restored_outcome(stage.name, stored, journal)
         row.settled[stage.name] = settled
+        # Recorded outcomes are the source's, and no system is asked for them.
         has_value = recorded is None and settled.outcome.value is not None
         if has_value and stage.name in ("retrieve", "generate"):
             yield stage, stage_input.input, settled.outcome
@@ -455,6 +486,7 @@ def _compared_content(stage: CallStage[Any, Any], outcome: Outcome[Any]) -> obje
 
     Metadata are left out: they may hold times, and differ although nothing changed.
     """
+    # Coded and decoded as in the journal: a fresh outcome would differ by its types alone.
     encoded = encode_outcome(stage.name, outcome)
     value = CODECS[stage.name].decode(encoded.texts, encoded.body)
     if isinstance(value, RetrievalResult):

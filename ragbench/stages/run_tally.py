@@ -64,6 +64,7 @@ def failures_of(trace: Trace, cells: Sequence[Cell]) -> tuple[Failure, ...]:
     """
     failures = [outcome.failure for _, outcome in trace.stages if outcome.failure]
     retrieved = trace.retrieval.value
+    # Operators before the search keep their failures in the retrieval's metadata.
     if retrieved is not None and retrieved.metadata is not None:
         from ragbench.core.search_query import pre_retrieved
 
@@ -155,25 +156,32 @@ class RunTally:
         """
         trace = row.trace
         if trace.validation is not None:
+            # The validator's modules are loaded only by a run that has a verdict.
             if self.validation is None:
                 from ragbench.stages.validate import ValidationTally
 
                 self.validation = ValidationTally()
             self.validation.add(trace)
         if trace.location is not None and trace.location.value is not None:
+            # Of several gold contexts of a case, the one that came nearest to generation.
             self.gold[trace.location.value.cause] += 1
         for stage, settled in row.settled.items():
             outcome = settled.outcome
             endings = self.endings[stage]
             endings[outcome.status] += 1
+            # In the same counter: statuses and origins (`Known`) have different words.
             endings[outcome.known] += 1
+            # A reused outcome has the time of the run that asked for it; one that was passed on has
+            # none.
             if outcome.seconds is not None:
                 self.seconds[stage].append(outcome.seconds)
+                # One call shared by several cases is enough to leave out the stage's percentiles.
                 self.sharing[stage] = max(self.sharing[stage], outcome.sharing)
         if failures:
             self._count_failures(trace.case, failures)
         context = trace.context.value
         if context is not None:
+            # After post-retrieval, if the run has one: metrics look at these chunks.
             self.longest = max(self.longest, len(context.contexts))
         if trace.retrieval.value is not None:
             self._count_retrieval(trace.retrieval.value)
@@ -200,9 +208,11 @@ class RunTally:
         """
         for failure in failures:
             key = (failure.stage, failure.type, failure.message)
+            # Messages that are known already go on being counted under their own text.
             if key not in self.counts and len(self.counts) >= _MOST_MESSAGES:
                 key = (failure.stage, failure.type, _OTHER_MESSAGES)
             self.counts[key] += 1
+            # Ids and questions grow together: their positions pair.
             if len(self.examples[key]) < _MOST_EXAMPLES:
                 self.examples[key].append(case.id)
                 self.questions[key].append(case.query)
@@ -219,6 +229,7 @@ class RunTally:
                 self.answer_notes["read"] += 1
             elif read_answer(text).in_part:
                 self.answer_notes["declined in part"] += 1
+        # The quick test first: hardly any answer has the sign.
         if "<" in text and _THOUGHTS.search(text):
             self.answer_notes["thoughts"] += 1
         references = trace.case.references
@@ -230,6 +241,8 @@ class RunTally:
         metadata = as_object(answer.metadata)
         for name in _REASON_FIELDS:
             reason = metadata.get(name)
+            # `type(...) is str`, as a field of the user's may be any object, with methods of its
+            # own.
             if type(reason) is str and reason.lower() in _CUT_OFF:
                 self.answer_notes["cut off"] += 1
                 break
@@ -251,6 +264,8 @@ class RunTally:
             if order_note is not None:
                 notes.append(order_note)
         for summary in summaries:
+            # A figure that an outer package computes over the run, where every single case was
+            # measured.
             has_aggregate = summary.metric.definition.aggregate is not None
             if has_aggregate and summary.score is None and summary.measured:
                 notes.append(_note_without_figure(summary))
@@ -270,6 +285,7 @@ class RunTally:
 
         `recall@20` over 5 chunks is `recall@5` under another name, which its reader must know.
         """
+        # Without any context the run shows nothing of how many chunks there are.
         if not self.longest:
             return ""
         names: list[str] = []
@@ -283,6 +299,7 @@ class RunTally:
             chunks += "s"
         note = f"No case has more than {chunks}: {', '.join(names)} look no further"
         # With fewer chunks than the cutoff, precision cannot reach 1.
+        # By the name as written, so that `precision@10` and variants of it are all named.
         precisions = [name for name in names if name.startswith("precision")]
         if precisions:
             note += f"; {', '.join(precisions)} still divides by its cutoff"
@@ -305,6 +322,7 @@ class RunTally:
             form = r"\1"
             if count > 1:
                 form = r"\2"
+            # "[one|several]": the first form for one answer, the second for more.
             words = re.sub(r"\[([^]|]+)\|([^]]+)\]", form, note)
             yield f"{counted(count, 'answer')} {words}".replace("{metrics}", metrics_text)
 
@@ -333,6 +351,7 @@ class RunTally:
         In the order in which a case goes through the stages.
         """
         stage_counts: list[StageCount] = []
+        # Stages that no case reached have no line.
         for stage in STAGES:
             if stage in self.endings:
                 endings = self.endings[stage]
@@ -358,6 +377,7 @@ class RunTally:
         p95: float | None = None
         longest: float | None = None
         # Where cases shared calls, only their mean is known, and not how long a single one took.
+        # The most cases that shared a call: 1 only where no call was shared.
         if self.sharing[stage] == 1:
             p50 = percentile(seconds, 0.50)
             p95 = percentile(seconds, 0.95)
@@ -383,6 +403,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     """
     if not values:
         return 0.0
+    # At least the first, where the share is 0.
     rank = max(1, math.ceil(share * len(values)))
     return sorted(values)[rank - 1]
 
@@ -395,6 +416,7 @@ def _note_without_figure(summary: Summary) -> str:
     name = summary.metric.name
     aggregate = summary.metric.definition.aggregate
     problem = "the run was not finished"
+    # The reason is stored as that of the figure, with `NO_FIGURE` in front.
     for reason, _ in summary.reasons:
         if reason.startswith(NO_FIGURE):
             problem = reason.removeprefix(NO_FIGURE)
@@ -411,9 +433,13 @@ class _CauseCounts:
 
     cases: int = 0
     estimated: int = 0
+    """Those whose cause rests on words or a validator."""
     deciders: Counter[Decider] = field(default_factory=Counter[Decider])
+    """Who decided about their answers."""
     stages: Counter[str] = field(default_factory=Counter[str])
+    """Stages at fault, where one is."""
     examples: list[str] = field(default_factory=list[str])
+    """Ids of the first of them."""
 
 
 @dataclass(slots=True)
@@ -431,11 +457,13 @@ class CauseTally:
 
         The first cases of each cause are kept as examples.
         """
+        # By hand, not `setdefault`: a new object for each case would be made and dropped.
         counts = self._causes.get(attribution.cause)
         if counts is None:
             counts = _CauseCounts()
             self._causes[attribution.cause] = counts
         counts.cases += 1
+        # Whether the cause rests on words or a validator, and not on labels.
         counts.estimated += attribution.basis in ESTIMATES
         counts.deciders[attribution.decided_by] += 1
         if attribution.stage is not None:
@@ -451,6 +479,7 @@ class CauseTally:
         In the order of `Cause`, which is that of a case's way through the stages.
         """
         causes: list[CauseCount] = []
+        # Causes that no case has are left out.
         for cause in Cause:
             counts = self._causes.get(cause)
             if counts is not None:
@@ -467,6 +496,7 @@ class CauseTally:
             by_label=self._deciders[Decider.LABEL],
             by_judge=self._deciders[Decider.JUDGE],
             by_words=self._deciders[Decider.WORDS],
+            # The counter's keys are the names of the fields, as `_field_of_answer` gives them.
             **self._answers,
         )
 
@@ -488,10 +518,13 @@ def _field_of_answer(attribution: Attribution) -> str:
         if answer is Answer.DECLINED:
             return "declined_rightly"
         return "right"
+    # Unchecked: there was nothing to compare with; undecided: words were compared, and were not
+    # sure.
     if answer is Answer.UNCHECKED:
         if attribution.decided_by is Decider.NONE:
             return "unchecked"
         return "undecided"
+    # The values of the remaining answers are names of fields: right, wrong, partly, declined.
     return answer.value
 
 

@@ -45,14 +45,19 @@ class CellTable:
                 that nobody judges.
         """
         self.metrics = tuple(metrics)
+        """In the order of a row's cells."""
         self.matching = matching
+        """The present way; `rematch` sets another one."""
         self.journal = journal
+        # What the journal knows a column by: the metric's identity and the judge's key; the name is
+        # for readers.
         columns: list[tuple[str, bytes, str]] = []
         self._are_users: list[bool] = []
         """A user's formula may read anything, so that no stored cell of it holds."""
         for metric, judge in zip(metrics, judges, strict=True):
             columns.append((metric.identity, judge, metric.name))
             formula = metric.definition.formula
+            # A user's formula is known by its module, which is none of the package's.
             is_users = formula is not None and not is_own(formula.function.__module__)
             self._are_users.append(is_users)
         self._numbers = journal.scores.numbers(columns)
@@ -72,15 +77,19 @@ class CellTable:
         matching = str(self.matching)
         numbers = [row.number for row in window]
         stored_by_row = scores.cells(numbers)
+        # Matches are stored beside cells: without the cells there are none.
         matches_by_row = scores.matched(numbers) if stored_by_row else {}
+        # The three belong together: metric, whether its formula is the user's, and its column.
         columns = list(zip(self.metrics, self._are_users, self._numbers, strict=True))
         for row in window:
             question, answer = cell_keys(row, matching)
             stored = stored_by_row.get(row.number)
             if stored is None or stored.question != question:
+                # Another question, retrieval or matching: nothing of the stored line holds.
                 continue
             is_same_answer = stored.answer == answer
             # Which of other commands' metrics read an answer is not known here.
+            # So cells of other metrics are kept only while the answer is the same.
             if is_same_answer:
                 self._stored_cells[row.number] = stored.cells
             row.matches = matches_by_row.get(row.number, {})
@@ -136,6 +145,7 @@ class CellTable:
         if not self._is_whole:
             # The journal's line has columns of other commands' metrics, too.
             no_cells = (None,) * scores.columns
+            # Columns of metrics that are not this run's keep the cells that are stored of the case.
             line_cells = list(self._stored_cells.get(row.number) or no_cells)
             for number, cell in zip(self._numbers, cells, strict=True):
                 line_cells[number] = cell
@@ -154,6 +164,7 @@ class CellTable:
         Args:
             position: the metric's place among the run's metrics.
         """
+        # A new tuple: rows hand their cells out, and those must stay as they were.
         row.cells = (*row.cells[:position], cell, *row.cells[position + 1 :])
         self.save(row)
         self.journal.scores.record_judgements(row.number, self._numbers[position], judgements)
@@ -171,6 +182,7 @@ class CellTable:
         for row in window:
             judgements: list[tuple[Judgement, ...]] = []
             for position, number in enumerate(self._numbers):
+                # A cell that a judge failed on has judgements as well, as far as they came.
                 if position in judged and row.cells[position]:
                     judgements.append(stored.get((row.number, number), ()))
                 else:
@@ -206,6 +218,7 @@ class ScoreStage:
         for row in window:
             row.cells = no_cells
             if self.tally is not None:
+                # Before anything is scored: the first window decides how chunks are compared.
                 self.tally.add(row.trace)
         if not self._is_decided:
             self._decide_matching()
@@ -230,6 +243,7 @@ class ScoreStage:
         nothing are under the empty key.
         """
         unjudged: list[int] = []
+        # Judged cells are the next stage's.
         for position, metric in enumerate(self.table.metrics):
             if not metric.is_judged:
                 unjudged.append(position)
@@ -255,6 +269,7 @@ class ScoreStage:
             matching = self.tally.verdict().matching
             if matching is Matching.NOT_COMPARABLE:
                 matching = Matching.DOCUMENT_ID  # ids of later cases may meet
+            # Set, so that cells are stored under the matching that they were computed with.
             table.matching = matching
         self.decided(table.matching)
         self._is_decided = True
@@ -278,6 +293,7 @@ class ScoreStage:
         judged: list[int] = []
         for position, metric in enumerate(table.metrics):
             reads_gold = Need.JUDGEMENTS in metric.definition.needs
+            # Cells that read no gold are the same however chunks are compared.
             holds.append(not reads_gold)
             if reads_gold:
                 recomputed.append(position)
@@ -306,6 +322,7 @@ class ScoreStage:
         # Metrics read what generation was given, which is what the last stage left.
         contexts: list[Compared] = []
         for by_stage in matches:
+            # Without post-retrieval that is the retrieval.
             last_stage = next(reversed(by_stage))
             contexts.append(by_stage[last_stage])
         if self.pool is not None:
@@ -318,6 +335,7 @@ class ScoreStage:
                 self._plans[positions] = plan
             computed = plan.score(traces, contexts)
         for row, by_stage, new_cells in zip(members, matches, computed, strict=True):
+            # Only what was compared; a stage that gave nothing has None, and no entry.
             row.matches = {}
             for stage, matched in by_stage.items():
                 if isinstance(matched, Matched):
@@ -347,12 +365,14 @@ class ScoreStage:
         for trace, matched in zip(traces, contexts, strict=True):
             score_input = ScoreInput(metrics, self.table.matching, trace, matched)
             tasks.append(Task(self.name, score_input))
+        # As large as the work allows, but so that every worker gets a part of it.
         size = pool.share(len(tasks), _SHARE)
         # All batches are begun before the first is taken: no worker waits for another.
         batches: list[Batch[Task, tuple[Cell, ...]]] = []
         for start in range(0, len(tasks), size):
             batches.append(pool.begin(tasks[start : start + size]))
         cells: list[tuple[Cell, ...]] = []
+        # In the order in which they were begun, which is that of the cases.
         for batch in batches:
             cells.extend(pool.take(batch))
         return cells
@@ -385,6 +405,7 @@ def scorer(
     lacking.
     """
     by_name = {metric.name: metric for metric in metrics}
+    # The empty dict is kept by the partial: plans live as long as the worker's function.
     return partial(_cells_on_worker, by_name, {})
 
 
@@ -400,6 +421,7 @@ def _cells_on_worker(
         plans: the plans made so far, to be used again: a plan may hold a model.
         items: cases that all lack the same metrics.
     """
+    # All cases of a batch lack the same: `_compute_cells` was called for one group.
     names, matching, _, _ = items[0]
     plan = plans.get((names, matching))
     if plan is None:

@@ -81,11 +81,13 @@ class CallSettings(Record):
 
         At the start: a wrong number would else be noticed hours into the run.
         """
+        # 0 is allowed: it means that a run never gives up.
         if self.give_up_after < 0:
             raise ConfigError(f"a run gives up after 0 or more cases, not {self.give_up_after}")
         for name, value in (("batch size", self.batch_size), ("concurrency", self.concurrency)):
             if value is not None and value < 1:
                 raise ConfigError(f"the {name} must be at least 1, not {value}")
+        # Not a number (NaN) is refused as well: it is in no range.
         if self.timeout is not None and not 0 < self.timeout <= _LONGEST_TIMEOUT:
             raise ConfigError(
                 f"the timeout must be a number of seconds above 0, not {self.timeout}"
@@ -120,6 +122,7 @@ def cell_keys(row: RunCase, matching: str) -> tuple[bytes, bytes]:
     answer, the second for the others. Other parts or another order here would make every stored
     value be computed again.
     """
+    # The order of the parts is stored: another would make every cell be computed again.
     retrieved = row.settled["retrieve"].digest
     post_retrieved = row.settled.get("post_retrieve")
     if post_retrieved is not None:
@@ -128,6 +131,7 @@ def cell_keys(row: RunCase, matching: str) -> tuple[bytes, bytes]:
     return question, fixed_digest(question, row.settled["generate"].digest)
 
 
+# The second key holds the first: an answer counts only with its own question and chunks.
 @dataclass(slots=True)
 class GivingUp:
     """Counts what a run asks, and says when a stage has only failed so far.
@@ -143,6 +147,7 @@ class GivingUp:
     because: str = ""
     """Why no more is asked; empty while there is hope."""
     _failed: Counter[str] = dataclasses.field(default_factory=Counter[str])
+    """Cases by stage, as long as it has answered none."""
     answered: set[str] = dataclasses.field(default_factory=set[str])
     """Stages that have answered once."""
 
@@ -153,11 +158,14 @@ class GivingUp:
         wait. Outcomes of the wrong form are enough after a few cases, since code repeats such a
         mistake.
         """
+        # The first stage that fails for all decides; a later one cannot overwrite the reason.
         if not self.after or self.because or stage in self.answered:
             return
         self._failed[stage] += len(outcomes)
+        # The last failure stands for all: a dead service gives every case the same.
         failure = outcomes[-1].failure
         enough = self.after
+        # By name: a failure that comes from a worker or the journal is no exception any more.
         if failure is not None and failure.type == InterfaceError.__name__:
             enough = min(self.after, _BROKEN_TRIES)
         if self._failed[stage] >= enough:
@@ -192,6 +200,7 @@ class InFlight:
     _free: list[int]
     """Slots that hold no case."""
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    """Held at each change: calls begin and end in any thread."""
 
     @classmethod
     @contextmanager
@@ -204,14 +213,18 @@ class InFlight:
         """
         try:
             content = path.read_bytes() if path.exists() else b""
+            # A process that died while it wrote may have left a part of the last number.
             whole_numbers = content[: len(content) // 8 * 8]
             slots = set(memoryview(whole_numbers).cast("Q"))
             left_over = sorted(slot - 1 for slot in slots - {0})
             places = {number: place for place, number in enumerate(left_over)}
+            # As many free slots as cases: each case is in the file once, so that they never run
+            # out.
             free = list(range(len(places), len(places) + max(cases, 1)))
             # In full: to write into a hole of a mapped file on a full disk ends the process.
             path.write_bytes(array("Q", [number + 1 for number in left_over] + [0] * len(free)))
             with path.open("r+b") as file:
+                # The mapping outlives the file object, and needs no further system call.
                 mapped = mmap.mmap(file.fileno(), 0)
         except OSError as error:
             raise RunError(f"{path} cannot be written: {error.strerror}") from error
@@ -220,9 +233,11 @@ class InFlight:
             yield in_flight
         except BaseException:
             # An error that Python saw took no process down: none of this run's cases is a suspect.
+            # `places` is the mapping that the object works with: it holds the cases of now.
             in_flight.end(places.keys() - set(left_over))
             raise
         finally:
+            # Calls of other threads may still end: none may write into a file that is closed.
             with in_flight._lock:
                 in_flight._slots.release()
                 mapped.close()
@@ -236,6 +251,7 @@ class InFlight:
         """
         with self._lock:
             for number in numbers:
+                # A case that is asked again in a smaller part of its batch has its slot already.
                 if number not in self._places:
                     place = self._free.pop()
                     self._places[number] = place
@@ -249,6 +265,7 @@ class InFlight:
         """
         with self._lock:
             for number in numbers:
+                # None: a case that was settled without a call, or ended already.
                 place = self._places.pop(number, None)
                 if place is not None:
                     self._slots[place] = 0
@@ -277,6 +294,7 @@ class Running(Record):
     """Where the cases stand that are being asked, so that one that takes the process down is
     found; None where nothing is asked that could."""
     _warned: set[str] = field(default_factory=set[str])
+    """Stages whose split calls were warned of."""
 
     @property
     def concurrency(self) -> str:
@@ -308,6 +326,7 @@ class Running(Record):
             reused: cases whose outcome an earlier run had stored.
             recorded: cases whose outcome was in the source.
         """
+        # Without a case there is nothing to show.
         if done:
             self.report(Progress(stage, self.cases, done, failed, reused, recorded))
 
@@ -366,6 +385,7 @@ def run_stages(
     """
     for window in windows:
         for stage in stages:
+            # The user's code may change the directory: stages after it must find relative paths.
             with directory_kept(stage.name):
                 stage.settle(window, run)
             if run.stopped():
@@ -387,7 +407,9 @@ def restored_outcome(
     if with_texts and stored.texts:
         texts = journal.texts(stored)
     else:
+        # As many empty texts as the outcome has, so that contexts keep their number.
         texts = [""] * (len(stored.texts) // SIZE)  # `stored.texts` is their digests in a row
+    # A damaged body is one error that names the journal.
     with journal.reading:
         outcome = decode_outcome(
             stage,
@@ -417,6 +439,7 @@ def outcome_passed_on(before: StageOutcome) -> StageOutcome:
     A failure of retrieval, for example, is also generation's. No time is recorded: a time would
     count as one of the next stage.
     """
+    # As if asked now: it is no reused or recorded outcome of the next stage.
     return before._replace(outcome=replace(before.outcome, seconds=None, known=Known.ASKED))
 
 
@@ -455,6 +478,7 @@ class AbsentStage(Record):
             done += 1
             if is_failure:
                 failed += 1
+        # All that it settles comes from the source: `done` counts as recorded, too.
         run.settled(self.name, done, failed=failed, recorded=done)
 
 

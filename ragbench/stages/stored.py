@@ -48,6 +48,7 @@ def judge_key(info: Mapping[str, Any] | None, metric: Metric) -> bytes:
     key = None
     if info is not None:
         key = info["keys"].get(metric.name)
+    # An info without the metric's key is of a run that was judged without it.
     if key is None:
         raise ConfigError(f"the run does not record its judge {metric.name}")
     return bytes.fromhex(key)
@@ -112,6 +113,7 @@ class StoredTraces:
                     row.matches = matches.get(row.number, {})
                     row.attribution = causes.get(row.number)
                 yield row
+        # Only when all cases were read is their number that of the run.
         if self.ids is None and self.journal.path is not None:
             check_count(self.journal.path.parent, self.manifest, count)
 
@@ -122,6 +124,7 @@ class StoredTraces:
         stages are gone through in order: one that was not asked may pass on an earlier outcome.
         """
         # A run always has retrieval and generation.
+        # Also where neither was asked or is absent: rows read the outcomes of both.
         run_stages = {"retrieve", "generate", *self.manifest.rag.stages, *self.manifest.absent}
         stages = [stage for stage in STAGES if stage in run_stages]
         numbers = [stored.number for stored in window]
@@ -131,6 +134,7 @@ class StoredTraces:
             self.journal.load_texts(
                 chain.from_iterable(outcomes.values() for outcomes in stored_outcomes.values())
             )
+        # Histories of recorded answers, as in the dataset, need no second look.
         if self.manifest.settings.get(TURNS) == OWN:
             rows = [self._own_turns.row(stored) for stored in window]
         else:
@@ -163,12 +167,14 @@ class StoredTraces:
             return restored_outcome(stage, stored, self.journal, with_texts=self.with_texts)
         if stage in self.manifest.absent:
             return skipped_outcome(self.manifest.absent[stage])
+        # A stage that the manifest neither names nor calls absent: the system lacks it.
         if stage not in self.manifest.rag.stages:
             if stage == "generate":
                 return skipped_outcome(NO_GENERATION)
             return skipped_outcome(NO_RETRIEVAL)
         if stage != "retrieve":
             before = row.settled["retrieve"]
+            # These two work on what post-retrieval left.
             if stage in ("validate", "generate"):
                 before = row.settled.get("post_retrieve", before)
             # After these the stage was still to be called; after anything else it never was.
@@ -199,6 +205,8 @@ def entries(path: Path) -> Iterator[Entry]:
                 recorded: dict[str, Outcome[Any]] = {}
                 for stage, settled in row.settled.items():
                     if _is_recorded(settled.outcome):
+                        # As recorded, whatever they were in the stored run: the next run must not
+                        # ask for them.
                         recorded[stage] = replace(settled.outcome, known=Known.RECORDED)
                 yield Entry(case=row.case, recorded=recorded)
         check_count(path, manifest, count)
@@ -259,6 +267,7 @@ class OwnTurns:
         for window in journal.cases():
             numbers = [stored.number for stored in window]
             stored_outcomes = journal.valid_outcomes("generate", numbers)
+            # A question without an outcome has no entry: its recorded answer is kept in histories.
             for stored in window:
                 stored_outcome = stored_outcomes.get(stored.number)
                 if stored_outcome is not None:
@@ -272,6 +281,8 @@ class OwnTurns:
         The caller must settle a window before it takes the next: the answers of the window are in
         the histories from then on.
         """
+        # By the number of turns before it, so that an answer is there before the turn that hears
+        # it.
         ids_by_turn: dict[int, list[str]] = {}
         for window in self.journal.cases():
             for stored in window:
@@ -281,6 +292,7 @@ class OwnTurns:
             for window in self.journal.cases(ids_by_turn[turn_number]):
                 rows = [self.row(stored) for stored in window]
                 yield rows
+                # Resumed only when the caller asks for the next window: the rows are settled then.
                 for row, stored in zip(rows, window, strict=True):
                     self._keep_answer(stored.case, row.settled["generate"].outcome)
 
@@ -291,6 +303,7 @@ class OwnTurns:
             stored: the case as the dataset has it.
         """
         history = tuple(self._own_history(stored.case))
+        # The same object and digest, so that outcomes of runs with recorded turns are found.
         if history == stored.case.history:
             return stored
         history_parts: list[bytes] = []
@@ -315,6 +328,8 @@ class OwnTurns:
                 user_turns.append(turn.text)
                 yield turn
                 key = _question_key(case.cluster, user_turns)
+                # Looked for by key, not by value: a question that got no answer has None, and no
+                # recorded one.
                 is_own = key in self.answers
                 answer = self.answers.get(key)
                 if answer is not None:
@@ -347,6 +362,7 @@ def unasked_turns(journal: Journal) -> int:
             case = stored.case
             user_turns = _user_turns(case)
             case_questions.add(_question_key(case.cluster, [*user_turns, case.query]))
+            # Each earlier question of the history, with the turns before it.
             for position in range(len(user_turns)):
                 earlier_questions.add(_question_key(case.cluster, user_turns[: position + 1]))
     return len(earlier_questions - case_questions)

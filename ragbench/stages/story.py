@@ -54,9 +54,11 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
     retrieved = trace.retrieval.value
     shown = trace.context.value
     generated = trace.generation.value
+    # As computed in the run; a row that was read without its scores is compared here.
     matches = row.matches or matches_of(trace, matching)
     steps: Sequence[Step] = ()
     if trace.post_retrieval is not None and shown is not None:
+        # Where post-retrieval failed there is nothing to show of its steps.
         steps = steps_of(shown)
     candidates: tuple[str, ...] = ()
     confidence: float | None = None
@@ -66,6 +68,7 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
         if len(responses) > 1:  # a single one is the answer itself
             candidates = tuple(responses)
     supported: tuple[JudgedAnswer, ...] = ()
+    # Without any judgement the answer is not split into sentences: that takes time.
     if generated is not None and shown is not None and any(row.judgements):
         supported = tuple(
             judged_answers(generated.response, _chunk_ids(shown), metrics, row.judgements)
@@ -78,6 +81,7 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
     written = None
     if shown is not None and shown.metadata is not None:
         written = written_text(shown)
+    # A dict, so that a text that several pieces of evidence share is shown once, in order.
     evidence_texts = dict.fromkeys(evidence.text for evidence in case.evidence)
     return CaseStory(
         sent=sent,
@@ -86,6 +90,7 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
         operators=tuple(step.operator for step in steps),
         written=written,
         gold_ids=case.relevant_ids,
+        # The gold as spans of text, where the case has them; else as whole contexts.
         gold_texts=tuple(evidence_texts) or case.reference_contexts or (),
         references=case.references,
         candidates=candidates,
@@ -150,9 +155,11 @@ def _expectation_stories(trace: Trace, metrics: Sequence[Metric]) -> Iterator[Ex
     from ragbench.metrics.expectations import Expected  # only where it is measured
 
     for expectation in trace.case.expectations:
+        # A copy of the case with this expectation alone: each is checked with its own time limit.
         alone = replace(trace, case=replace(trace.case, expectations=(expectation,)))
         expected = Expected(trace=alone)
         holds: bool | None = None
+        # None stays: no verdict, where a pattern takes too long.
         with suppress(TimeoutError):
             holds = expected.results[0][1]
         yield ExpectationStory(
@@ -179,6 +186,7 @@ def _search_stories(case: Case, retrieved: RetrievalResult[Any]) -> Iterator[Sea
     searches = searches_of(retrieved)
     if not searches:
         return
+    # By the number of the search, from 1.
     gold_number = gold_hop(case, retrieved)
     ids = _chunk_ids(retrieved)
     for number, search in enumerate(searches, start=1):
@@ -210,6 +218,7 @@ def _chunk_stories(
     retrieved = trace.retrieval.value
     shown = trace.context.value
     start = retrieved
+    # Ranks then begin with what was shown, which is all that is known.
     if start is None:  # a run may have recorded what was shown alone
         start = shown
     if start is None:
@@ -223,9 +232,12 @@ def _chunk_stories(
     gold_at_start: Sequence[frozenset[int]] = ()
     if gold is not None:
         gold_shown = gold.shown
+        # The gold of both is known by position, in the order of each result's chunks.
         gold_at_start = gold.shown if start is shown else gold.retrieved
+    # Quotes are looked for in judgements only where there are any.
     quotes = _judge_quotes(judgements) if any(judgements) else {}
     case_events = _CaseEvents(trace, steps, quotes)
+    # In retrieval's order: then come the chunks that operators added.
     for position, id in enumerate(start_ids):
         yield case_events.chunk_story(
             start,
@@ -235,6 +247,7 @@ def _chunk_stories(
             retrieved_rank=position + 1,
             shown_rank=shown_ranks.get(id),
         )
+    # Without post-retrieval both are one object, whose chunks have all been shown.
     if shown is None or shown is start:
         return
     retrieved_ids = set(start_ids)
@@ -280,6 +293,7 @@ class _CaseEvents(NamedTuple):
         """
         text = result.contexts[position]
         # Judges count the contexts that they are shown from 0.
+        # A chunk that was not shown was not judged, and has no quotes.
         chunk_quotes = () if shown_rank is None else self.quotes.get(shown_rank - 1, ())
         return ChunkStory(
             id=id,
@@ -308,6 +322,7 @@ def _web_address(result: RetrievalResult[Any], position: int) -> str | None:
         return None
     metadata: Mapping[str, Any] = result.context_metadata[position]
     for name in _ADDRESS:
+        # `type(...) is str`, as metadata are the user's and may hold any object.
         address = metadata.get(name)
         if type(address) is str and _WEB.fullmatch(address):
             return address
@@ -331,6 +346,7 @@ def _moves_of_chunk(id: str, steps: Sequence[Step]) -> Iterator[str]:
         before = _rank_of(id, step.given)
         after = _rank_of(id, step.left)
         if before == after:
+            # Also where both are None: the chunk was not there before and after.
             continue
         if after is None:
             yield f"{step.operator}: dropped at {before}"
@@ -345,6 +361,7 @@ def _rank_of(id: str, chunks: Sequence[tuple[str, float | None]]) -> int | None:
 
     Two such ranks show what an operator did to the chunk.
     """
+    # The first place counts, where an id comes twice.
     for rank, (chunk_id, _score) in enumerate(chunks, start=1):
         if chunk_id == id:
             return rank
@@ -363,6 +380,7 @@ def _marks_in_text(
     """
     stretches: set[tuple[int, int, str]] = set()
     for evidence in trace.case.evidence:
+        # The first place of the text in the chunk; an empty text would be found everywhere.
         start = text.find(evidence.text) if evidence.text else -1
         if start >= 0:
             stretches.add((start, start + len(evidence.text), "gold"))
@@ -373,11 +391,13 @@ def _marks_in_text(
             if quote.chunk_id == id and text[quote.start : quote.end] == quote.text:
                 stretches.add((quote.start, quote.end, "evidence"))
     for start, end in quotes:
+        # A quote beyond the end belongs to another form of the text.
         if end <= len(text):
             stretches.add((start, end, "quote"))
     if not stretches:  # as of most chunks
         return ()
     marks: list[Mark] = []
+    # Sorted by place, so that a page marks from the top; the rest of very many is left out.
     for start, end, kind in sorted(stretches)[:_MOST_MARKS]:
         marks.append(Mark(start=start, end=end, kind=kind))
     return tuple(marks)
@@ -427,6 +447,7 @@ def judged_answers(
         shown: ids of the chunks that generation was given.
         judgements: for each metric, in the order of ``metrics``, what its judges gave.
     """
+    # Not strict: rows without judgements have an empty list for all metrics.
     for metric, metric_judgements in zip(metrics, judgements, strict=False):
         # These two judge claim by claim; others give an answer one value.
         if metric.name.partition("(")[0] not in (_SUPPORT, _FAITHFULNESS):
@@ -437,6 +458,7 @@ def judged_answers(
         for judge, judgement in sorted(by_judge.items()):
             claims: list[JudgedClaim] = []
             for step in judgement.steps:
+                # A step of another kind of question gives none.
                 claims.extend(_claims_of_step(step, shown))
             if claims:
                 sentences = tuple(_claims_by_sentence(response, claims))
@@ -466,6 +488,8 @@ def _claims_of_step(step: JudgeStep, shown: Sequence[str]) -> Iterator[JudgedCla
             unproved = verdict.get("unproved")
             yield JudgedClaim(
                 text=str(verdict["sentence"]),
+                # A favourable verdict without a quote that holds counts as unproved, whatever the
+                # judge decided.
                 verdict=_UNPROVED if unproved else str(verdict["verdict"]).replace("_", " "),
                 reason=str(unproved or verdict["reason"]),
                 quotes=tuple(quotes),
@@ -485,10 +509,12 @@ def _claims_by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterato
     Last come the claims that no sentence makes, under None.
     """
     sentences = [response[span.start : span.end] for span in split_sentences(response)]
+    # By sets of words: how often a word comes does not matter.
     sentence_words = [frozenset(tokenise(sentence)) for sentence in sentences]
     claims_by_position: dict[int | None, list[JudgedClaim]] = defaultdict(list)
     for claim in claims:
         position: int | None
+        # A judge of ours repeats the sentence as it is; RAGAS puts claims into its own words.
         if claim.text in sentences:
             position = sentences.index(claim.text)
         else:
@@ -501,6 +527,7 @@ def _claims_by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterato
             continue
         sentence_claims = claims_by_position[position]
         verdicts = {claim.verdict for claim in sentence_claims}
+        # Unlike verdicts under one sentence, unproved ones too, make it mixed.
         verdict = _MIXED
         if len(verdicts) == 1:
             verdict = verdicts.pop()
@@ -513,6 +540,7 @@ def _position_of_sentence(claim: JudgedClaim, sentences: Sequence[frozenset[str]
     None where no sentence makes it, or several do equally. Judges put claims in their own words, so
     that a share of the words is enough.
     """
+    # Claims without a word, such as a number sign alone, are under no sentence.
     claim_words = frozenset(tokenise(claim.text))
     if not claim_words:
         return None

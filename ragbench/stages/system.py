@@ -178,11 +178,13 @@ def evaluation_of(
 
         name = settings.rag_name or type(cast("object", rag)).__name__
         description = settings.rag_description or describe_rag(rag, name)
+        # Part of the description, so that the version is in every stage's fingerprint.
         if version is not None:
             description = {**description, "stated_version": version}
         stages = _stage_fingerprints(rag, description, settings.top_k)
     if settings.locator is not None and "retrieve" in stages:
         # It searches where retrieval does, and is asked anew whenever that is.
+        # With retrieval's fingerprint inside: with other retrievals, other gold is missing.
         stages[LOCATE] = fingerprint((LOCATE, stages["retrieve"]))
     if post_retrieval is not None:
         if rag is not None:
@@ -190,6 +192,7 @@ def evaluation_of(
         said[POST_RETRIEVE] = post_retrieval.identity
         stages[POST_RETRIEVE] = fingerprint((POST_RETRIEVE, post_retrieval.identity))
     if validator is not None:
+        # Without a RAG the retrievals are recorded ones, which a validator can judge.
         if rag is not None and "retrieval" not in rag.families:
             raise ConfigError("the RAG does not retrieve: validation has nothing to judge")
         from ragbench.stages.validate import VALIDATE, validator_fingerprint
@@ -232,10 +235,12 @@ def absent_stages(
         if stage in evaluation.stages:
             continue
         # Where the source holds outcomes of it, a case without one is the source's gap.
+        # The same without a RAG: nobody can be asked for an outcome.
         if rag is not None and stage not in recorded:
             absent[stage] = cannot
         else:
             absent[stage] = NOT_RECORDED
+    # Other recorded stages, such as post-retrieval, that this run does not ask for.
     for stage in recorded:
         if stage not in evaluation.stages:
             absent[stage] = NOT_RECORDED
@@ -285,6 +290,7 @@ def call_stages(
         if name in absent:
             stages.append(AbsentStage(name=name, reason=absent[name]))
         elif name in evaluation.stages:
+            # The generation is a number that grows when stored outcomes are dropped.
             identity = fingerprint((identities[name], generations[name]))
             stages.append(makers[name](bytes.fromhex(identity)))
     return stages
@@ -319,15 +325,19 @@ def _stage_fingerprints(
     stage that the RAG lacks has none.
     """
     # What one stage says of itself must not make the other one run again.
+    # The description of a system by stage counts only for its own stage, below.
     common = {key: value for key, value in description.items() if key != "stages"}
     fingerprints: dict[str, str] = {}
     for stage, family in (("retrieve", "retrieval"), ("generate", "generation")):
         if family in rag.families:
+            # None: the system does not say which part of it a stage depends on, so that all of it
+            # counts.
             identity = rag.stage_identity(stage)
             if identity is None:
                 identity = common
             stage_top_k: int | None = None
             if stage == "retrieve":
                 stage_top_k = top_k
+            # How many chunks are asked for changes retrievals, and no answer to given chunks.
             fingerprints[stage] = fingerprint((stage, identity, stage_top_k))
     return fingerprints

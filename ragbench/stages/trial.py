@@ -77,9 +77,11 @@ class Trial:
     failed: int = 0
     """Cases for which the variant as a whole failed."""
     failures: Counter[str] = field(default_factory=Counter[str])
+    """By message, of operators, of the variant and of answers."""
     biographies: BiographyTally = field(default_factory=BiographyTally)
     answers: Counter[Status] = field(default_factory=Counter[Status])
     answer_seconds: array[float] = field(default_factory=lambda: array("d"))
+    """How long each answer took."""
     usages: list[Usage] = field(default_factory=list[Usage])
     """Of the answers whose tokens the RAG reports."""
     reused: int = 0
@@ -99,6 +101,7 @@ class Trial:
         stage = self.variant.stage
         if self.scores is not None:
             stage = with_stored_scores(stage, self.scores)
+        # Without an identity: outcomes of a trial are not stored.
         self.stage = replace(post_retrieve_stage(stage, b""), name=self.variant.name)
 
     def take(
@@ -115,9 +118,12 @@ class Trial:
         reused_before = 0
         if self.scores is not None:
             reused_before = self.scores.reused
+        # The first window alone: from then on its models are loaded.
         if not self.seconds:
             self._warm_up(window)
+        # In the order of the cases, however many are in flight.
         traces = list(pool.map(self._case_after_variant, window))
+        # Made with the first window: the plan decides how many metrics there are.
         if not self.values:
             self.values = [{} for _ in plan.metrics]
         for trace, cells in zip(traces, plan.score(traces), strict=True):
@@ -128,6 +134,7 @@ class Trial:
                 values[case_id] = cell.value
             # All that generation would be given, and all that metrics read.
             result = trace.context.value
+            # Without a result, the status tells a failure from a case without retrieval.
             chunks_left: object = trace.context.status
             if result is not None:
                 texts = tuple(contexts_for_generation(result))
@@ -144,12 +151,14 @@ class Trial:
 
         A reranker behind an endpoint loads nothing here, and a call to it may cost money.
         """
+        # A variant may have several rerankers; one behind an endpoint is enough to skip all.
         for reranker in rerankers_of(self.variant.stage):
             if getattr(reranker, "asks_elsewhere", False):
                 return
         for trace in window:
             if trace.retrieval.value is not None:
                 self._variant_outcome(trace.case.query, trace.retrieval.value)
+                # One case loads all models.
                 return
 
     def _case_after_variant(self, trace: Trace) -> Trace:
@@ -160,9 +169,12 @@ class Trial:
         retrieval = trace.retrieval.value
         query = trace.case.query
         if retrieval is None:
+            # The retrieval's outcome, with its reason, in the place of what the variant would have
+            # left.
             return replace(trace, post_retrieval=trace.retrieval, generation=NOT_GENERATED)
         outcome = self._variant_outcome(query, retrieval)
         answer = NOT_GENERATED
+        # A variant that failed leaves nothing to answer from.
         if self.answering is not None:
             answer = _NOTHING_LEFT
             if outcome.value is not None:
@@ -186,6 +198,7 @@ class Trial:
         outcome = trace.context
         if trace.retrieval.value is None:
             return
+        # Before the failure is looked at: a variant that fails takes its time as well.
         self.seconds.append(outcome.seconds or 0.0)
         if self.answering is not None:
             self._count_answer(trace.generation)
@@ -200,6 +213,7 @@ class Trial:
         for step in steps_of(result):
             failures.extend(map(str, step.failures))
         self.failures.update(failures)
+        # The case is counted once, however many of its operators failed.
         if failures:
             self.passed_over += 1
 
@@ -216,6 +230,7 @@ class Trial:
         if answer.value is None:
             return
         counts = token_counts(answer.value.metadata)
+        # Both, or neither: half a usage would give half a cost.
         if "prompt_tokens" in counts and "response_tokens" in counts:
             usage = Usage(
                 prompt_tokens=int(counts["prompt_tokens"]),
@@ -233,6 +248,7 @@ class Trial:
         declined = self.answers[Status.ABSTAINED]
         # A mean over some of the answers would not compare with another variant's.
         usages: list[Usage] = []
+        # One usage for each answer or abstention.
         if len(self.usages) == answered + declined:
             usages = self.usages
         costs: list[float] = []
@@ -265,6 +281,7 @@ class Trial:
         if self.answering is not None:
             answers = self._answer_figures(price)
         mean_chunks = 0.0
+        # As a variant may fail for all cases.
         if self.tokens:  # one entry for each case that the variant left chunks of
             mean_chunks = self.chunks / len(self.tokens)
         return VariantReport(
@@ -305,6 +322,7 @@ class Answering(ExitStack):
                 "the RAG has no generation method (generate or generate_with_metadata), so no "
                 "answer can be scored"
             )
+        # With other contexts it would retrieve again, and ignore what the variant left.
         if isinstance(rag, AdaptedRAG) and rag.answers_its_own_contexts_alone:
             raise ConfigError(
                 "the RAG retrieves and answers in one call: it cannot be given other contexts. Let "
@@ -313,11 +331,15 @@ class Answering(ExitStack):
             )
         self.asked = 0
         """Answers that were asked for."""
+        # Without an identity: nothing of it is stored.
         self._stage = generate_stage(rag, b"")
         self._outcomes: dict[tuple[str, ...], Outcome[GenerationResult[Any]]] = {}
         """By the question, its contexts and the messages before it."""
         self._lock = threading.Lock()
+        """Around the outcomes: several cases are answered at once."""
         self._in_loop: InLoop = None
+        """Runs coroutines; None where the RAG's methods are plain."""
+        # A loop of its own, in a thread of its own, which `callback` ends with the block.
         if self._stage.call_async is not None:
             loop = LoopThread()
             self.callback(loop.stop)
@@ -335,11 +357,14 @@ class Answering(ExitStack):
         texts = contexts_for_generation(left)
         messages = (f"{message['role']}: {message['content']}" for message in said)
         key = (query, *texts, *messages)
+        # Not held during the call: two threads may ask the same at once, and the later answer is
+        # kept.
         with self._lock:
             outcome = self._outcomes.get(key)
         if outcome is not None:
             return outcome
         outcome = self._stage.ask_once((query, texts, said), self._in_loop)
+        # `ask_once` calls every value measured: an abstention must be counted as one.
         if outcome.value is not None:
             outcome = replace(outcome, status=self._stage.status(outcome.value))
         with self._lock:

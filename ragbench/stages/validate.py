@@ -74,11 +74,14 @@ def _package_rules() -> tuple[Mapping[str, str], str]:
     Verdicts rest on that code: a change of it makes stored verdicts unusable. About 40 files, a few
     milliseconds, read once.
     """
+    # Chunk identity is read with each retrieval, though it lies in another package.
     rule_files = [files("ragbench.io") / "chunk_identity.py"]
     for package in ("ragbench.text", "ragbench.validators"):
+        # By name, so that the digest does not depend on the order of the file system.
         rule_files += sorted(files(package).iterdir(), key=lambda file: file.name)
     rules = hashlib.sha256()
     for file in rule_files:
+        # The rules and their tables; models and weights have digests of their own.
         if file.name.endswith((".py", ".toml")):
             # A checkout may have other ends of lines than the package.
             rules.update(file.read_bytes().replace(b"\r\n", b"\n"))
@@ -95,6 +98,7 @@ def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()
     Its ``query_id`` is empty: the same chunks get the same verdict, whatever the query is called. A
     user's validator that returns anything else is an error with its name.
     """
+    # Without a history every validator can be asked, also one that takes no conversation.
     if history:
         returned = in_conversation(validator, dump.query, dump.chunks, history)
     else:
@@ -104,12 +108,15 @@ def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()
         kind = type(verdict).__name__
         raise InterfaceError(f"validator '{validator.name}' returned a {kind}, not a Verdict")
     inspection = verdict.inspection
+    # A validator that has not inspected the chunks has it done here.
     if inspection is None:
         inspection = inspect_chunks(dump.query, dump.chunks).warnings
     conflicts = [conflict.detail for conflict in verdict.conflicts]
     # A validator repeats as its own warnings what it was warned of, and its conflicts.
     repeated = {*(warning.message for warning in inspection), *conflicts}
+    # Warnings of the dump's reader first: they are about what the validator never saw.
     inspection = (*dump.warnings, *inspection)
+    # In this order: the inspection, conflicts, the rest; `ValidationTally.count` relies on it.
     texts = [str(warning) for warning in inspection]
     texts += [f"conflict: {conflict}" for conflict in conflicts]
     texts += [f"validator: {warning}" for warning in verdict.warnings if warning not in repeated]
@@ -155,6 +162,7 @@ class FarQuery(NamedTuple):
     digest: bytes
     """What stood there when it was first read."""
     letters: int
+    """The length of its texts, by which queries are shared out."""
 
 
 class FarRetrieval(RetrievalDump):
@@ -182,9 +190,12 @@ def retrieval_digest(dump: RetrievalDump) -> bytes:
             chunk.metadata,
         )
         chunks.append(fields)
+    # Warnings are part of it: a verdict repeats them.
     content = (dump.query, chunks, dump.warnings)
     try:
         options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+        # Keys are sorted: metadata in another order are the same. Values that JSON lacks count as
+        # text.
         written = orjson.dumps(content, default=str, option=options)
     except TypeError:  # metadata that is nested too deep to be written
         written = repr(content).encode("utf-8", "backslashreplace")
@@ -211,6 +222,7 @@ def _outcomes_of_dumps(
     for dump in dumps:
         started = time.perf_counter()
         outcome: Outcome[Verdict]
+        # The time counts for failures, too.
         try:
             outcome = Outcome(status=Status.MEASURED, value=validate_query(validator, dump))
         except _FINAL:
@@ -263,6 +275,7 @@ def judge_here(
     A validator waits where it asks a service; any other judges one query after the other.
     """
     # Each is a window of its own: its verdict is shown as soon as it is there.
+    # A generator: the dump is read as far as windows are under way.
     windows = ([_row_of_dump(dump)] for dump in retrievals)
     if not has_calls_at_once([stage], run):
         run_stages(windows, [stage], run, partial(_count_row, tally))
@@ -309,6 +322,7 @@ def _judged_ahead(
     """
     ahead = Ahead(stage, pool, run)
     begun_windows = deque[Sequence[RunCase]]()
+    # Cut by the letters of their texts, so that batches take about the same time.
     for dumps in pool.cut(retrievals, letters):
         if run.stopped():
             ahead.finish()
@@ -316,9 +330,12 @@ def _judged_ahead(
         window = [_row_of_dump(dump) for dump in dumps]
         begun_windows.append(window)
         todo = stage.take(window, run)
+        # Also an empty batch is begun, where all verdicts are stored: windows and batches stay in
+        # step.
         is_full = ahead.begin(todo, [_worker_input(work.input) for work in todo])
         if is_full:
             yield from _settled_oldest(ahead, begun_windows)
+    # At the end of the dump the rest is waited for, oldest first.
     while begun_windows:
         yield from _settled_oldest(ahead, begun_windows)
     run.journal.flush()
@@ -351,6 +368,7 @@ def _row_of_dump(dump: RetrievalDump) -> RunCase:
         digest = dump.asked.digest
     else:
         digest = retrieval_digest(dump)
+    # Half of the digest as a number, with the top bit free: SQLite's integers are signed.
     number = int.from_bytes(digest[: SIZE // 2], "big") >> 1  # what SQLite can hold
     retrieved: Outcome[RetrievalDump] = Outcome(
         status=Status.MEASURED, value=dump, known=Known.RECORDED
@@ -375,6 +393,7 @@ def letters(retrieval: RetrievalDump | Task) -> int:
     Workers get batches of about equal length, since long texts take longer to judge.
     """
     if isinstance(retrieval, Task):
+        # A task is a query whose texts a worker reads.
         return int(retrieval.input.letters)
     if isinstance(retrieval, FarRetrieval):
         return retrieval.asked.letters
@@ -405,7 +424,9 @@ class ValidationTally:
     worths: dict[AnswerWord, AnswerWorth] = field(default_factory=dict[AnswerWord, AnswerWorth])
     """By word how often it was true, the shares summed up."""
     reused: int = 0
+    """Verdicts of an earlier run."""
     failed: int = 0
+    """Queries without a verdict."""
     failures: list[str] = field(default_factory=list[str])
     """The first failures, each with its case."""
     quality: dict[str, int] = field(
@@ -432,6 +453,7 @@ class ValidationTally:
         self.count(trace.case.id, trace.validation)
         verdict = trace.validation.value
         status = trace.generation.status
+        # A skipped or failed answer shows neither that the system answers nor that it declines.
         if verdict is not None and status in (Status.MEASURED, Status.ABSTAINED):
             self.cells[verdict.answer_present, status is Status.MEASURED] += 1
 
@@ -442,6 +464,7 @@ class ValidationTally:
             name: the id of the case or query, for the examples.
         """
         verdict = outcome.value
+        # A failure has no verdict; an outcome that was skipped has neither.
         if outcome.failure is not None:
             self.failed += 1
             if len(self.failures) < _MOST_EXAMPLES:
@@ -457,6 +480,7 @@ class ValidationTally:
         worth = verdict.answer_worth
         if word is not None:
             self.words[word] += 1
+        # Shares are summed here, and become means in `by_word`.
         if word is not None and worth is not None:
             summed = worth.share
             if word in self.worths:
@@ -470,6 +494,7 @@ class ValidationTally:
         kinds = [(warning.kind.value, warning.count) for warning in inspection]
         # The texts repeat the inspection first; only what follows has no count of its own.
         for text in verdict.warnings[len(inspection) :]:
+            # The kind is the word before the colon, such as "conflict".
             kind, _, _ = text.partition(":")
             kinds.append((kind, 1))
         if kinds:
@@ -481,6 +506,7 @@ class ValidationTally:
         Args:
             kinds: the kind of each warning, and how many chunks have it.
         """
+        # A query may have several warnings of a kind: it counts once for it.
         chunks_by_kind: dict[str, int] = Counter()
         for kind, chunks in kinds:
             chunks_by_kind[kind] += chunks
@@ -500,6 +526,7 @@ class ValidationTally:
         for word in AnswerWord:
             count = self.words[word]
             worth = self.worths.get(word)
+            # Shares were summed up while verdicts were counted: here they become their mean.
             if worth is not None:
                 worth = replace(worth, share=round(worth.share / count, 4))
             if count:
@@ -518,6 +545,7 @@ class ValidationTally:
         for is_present in (True, False):
             total = self.cells[is_present, True] + self.cells[is_present, False]
             for is_answered in (True, False):
+                # Of all cases with the same verdict; None where there are none.
                 rate = share_of(self.cells[is_present, is_answered], total)
                 matrix.append(
                     MatrixCell(answer_present=is_present, answered=is_answered, rate=rate)

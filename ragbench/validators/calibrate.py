@@ -115,6 +115,7 @@ class _Query(NamedTuple):
 
     answer: _Scored
     chunks: Sequence[_Scored]
+    """Empty where they were not judged."""
 
 
 class _Aim(Record):
@@ -162,6 +163,7 @@ def calibrate(
     chunks_before = _chunks_of(queries)
     relevant = sum(row.positive for row in chunks_before)
     not_relevant = len(chunks_before) - relevant
+    # Both kinds: of one kind alone any threshold would look right.
     has_chunks = min(relevant, not_relevant) >= _FEWEST
     target = _TARGET
     if precision is not None:
@@ -171,9 +173,11 @@ def calibrate(
         precision=target,
         error=error,
         has_chunks=has_chunks,
+        # A guaranteed error is a threshold of its own: it always moves.
         moves=error is not None,
     )
     before = _quality(answers_before)
+    # First with the shipped thresholds, where no error is guaranteed.
     answers_after, chunks_after = _cross_validated(queries, aim, seed)
     is_better = True
     notes: list[str] = []
@@ -183,6 +187,7 @@ def calibrate(
         answers_moved, chunks_moved = _cross_validated(queries, moving_aim, seed)
         moved = _quality(answers_moved)
         moves = _reaches_more(before, moved, aim.precision, costs=precision is not None)
+        # Of few labels a better precision alone may be chance.
         if moves and len(queries) < _MANY:
             moves = _decides_better(answers_before, answers_moved)
         if moves:
@@ -190,7 +195,9 @@ def calibrate(
             answers_after = answers_moved
             chunks_after = chunks_moved
         else:
+            # A scale alone must show that it helps; a threshold that moves has shown it already.
             is_better, notes = _is_better(answers_before, answers_after)
+    # From all labels: cross-validation has only measured how good that is.
     learned = _learned_rule(queries, aim)
     after = _quality(answers_after)
     notes += _notes_on_calibration(after, aim, chunks_before)
@@ -285,8 +292,10 @@ def _reaches_more(before: Quality, after: Quality, precision: float, *, costs: b
     if before.precision is None or after.precision is None:
         return False  # without a Yes there is no precision
     low, high = before.precision_interval
+    # The shipped threshold may well reach the target.
     if low <= precision <= high:
         return False
+    # From either side: a precision far above the target costs Yes verdicts.
     gap_before = abs(before.precision - precision)
     gap_after = abs(after.precision - precision)
     if gap_after >= gap_before:
@@ -320,6 +329,7 @@ def _f1(quality: Quality) -> float:
     """
     if quality.recall is None:
         return 0.0
+    # Of called and positive rows, hits count twice: that is F1 by counts.
     hits = quality.recall * quality.positive
     return 2 * hits / max(1, quality.called + quality.positive)
 
@@ -334,9 +344,11 @@ def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[boo
     for old, new in zip(before, after, strict=True):
         brier_before = (old.probability - old.positive) ** 2
         brier_after = (new.probability - new.positive) ** 2
+        # Above 0 where the new probability is nearer to the label.
         gains.append(brier_before - brier_after)
     mean = fmean(gains)
     count = len(gains)
+    # There are at least ten labels, so that a deviation exists.
     error = stdev(gains) / math.sqrt(count)
     if mean > error:
         return True, []
@@ -358,6 +370,7 @@ def _scored_query(label: Labelled) -> _Query:
     chunks: list[_Scored] = []
     if label.relevant_chunk_ids is not None:
         called = verdict.relevant_chunk_ids
+        # By id, in the order of the verdict.
         for chunk_id, probability in verdict.relevance.items():
             positive = chunk_id in label.relevant_chunk_ids
             chunks.append(_Scored(probability, chunk_id in called, positive))
@@ -374,6 +387,7 @@ def _learned_rule(queries: Sequence[_Query], aim: _Aim) -> DecisionRule:
     """
     answers = [query.answer for query in queries]
     scale = _platt(answers)
+    # The thresholds stay, and the scale alone moves what reaches them.
     if not aim.moves:
         return DecisionRule(scale=scale, thresholds=aim.shipped)
     scaled = _on_scale(scale, answers)
@@ -381,8 +395,10 @@ def _learned_rule(queries: Sequence[_Query], aim: _Aim) -> DecisionRule:
         present = _lowest_precise(scaled, aim.precision)
     else:
         present = _conformal(scaled, aim.error)
+    # A threshold of 0 or 1 has no logit, which the next line needs.
     present = _inside_scale(present)
     relevant = logistic(logit(present) - _BAND)
+    # At most as high as that: with labels of chunks it may lie lower.
     if aim.has_chunks:
         scaled_chunks = _on_scale(scale, _chunks_of(queries))
         relevant = min(relevant, _best_f1(scaled_chunks))
@@ -397,6 +413,7 @@ def _lowest_precise(rows: Sequence[_Scored], precision: float) -> float:
     """
     threshold = 1.0
     for step in _steps(rows):  # from the highest threshold down
+        # A later step has a lower threshold: the last one that reaches the target is taken.
         if step.hits >= precision * step.called:
             threshold = step.threshold
     return threshold
@@ -438,6 +455,7 @@ def _cross_validated(
     Args:
         seed: of the draw of the fifths: the same seed gives the same figures.
     """
+    # Shuffled once; every fifth of it is a fold.
     order = list(range(len(queries)))
     random.Random(seed).shuffle(order)
     answers: dict[int, _Scored] = {}
@@ -447,6 +465,7 @@ def _cross_validated(
         training = [query for number, query in enumerate(queries) if number not in held_out]
         rule = _learned_rule(training, aim)
         thresholds = rule.thresholds
+        # In a fixed order, so that the list of chunks is the same for the same seed.
         for number in sorted(held_out):
             query = queries[number]
             [answer] = _on_scale(rule.scale, [query.answer], thresholds.present)
@@ -456,6 +475,7 @@ def _cross_validated(
             if answer.called:
                 threshold = thresholds.present
             chunks += _on_scale(rule.scale, query.chunks, threshold)
+    # In the order of the queries, since callers pair them with others; chunks in that of the folds.
     return [answers[number] for number in range(len(queries))], chunks
 
 
@@ -499,6 +519,7 @@ def _conformal(rows: Sequence[_Scored], error: float) -> float:
     1). With too few of them nothing is called Yes.
     """
     scores = [row.probability for row in rows if not row.positive]
+    # The k-th highest is then at place k - 1.
     scores.sort(reverse=True)
     allowed = math.floor(error * (len(scores) + 1))  # k of the docstring
     if allowed < 1:
@@ -513,8 +534,10 @@ def _platt(rows: Sequence[_Scored]) -> PlattScale:
     A slope is never below a small one: labels that run against the probabilities are left to the
     offset, since a scale must keep their order.
     """
+    # Away from 0 and 1, which have no logit.
     clipped = np.clip([row.probability for row in rows], _EDGE, 1 - _EDGE)
     positive = sum(row.positive for row in rows)
+    # Platt's own targets, a little inside of 0 and 1, so that few labels do not ask for certainty.
     high, low = platt_targets(positive, len(rows) - positive)
     targets = [high if row.positive else low for row in rows]
     slope, offset = logistic_fit(
@@ -525,6 +548,7 @@ def _platt(rows: Sequence[_Scored]) -> PlattScale:
         ridge=_RIDGE,
         longest=2.0,
     )
+    # Rounded as in the file, so that the figures are those of what is stored.
     return PlattScale(slope=round(max(_LEAST_SLOPE, slope), 6), offset=round(offset, 6))
 
 
@@ -532,6 +556,7 @@ class _Step(NamedTuple):
     """A threshold, and what it calls positive."""
 
     threshold: float
+    """What a row must reach."""
     called: int
     """How many probabilities reach it."""
     hits: int
@@ -548,6 +573,7 @@ def _steps(rows: Sequence[_Scored]) -> list[_Step]:
     hits = 0
     for called, row in enumerate(ranked, start=1):
         hits += row.positive
+        # `called` counts from 1: `ranked[called]` is the next row.
         is_last = called == len(ranked)
         if is_last or ranked[called].probability != row.probability:
             steps.append(_Step(row.probability, called, hits))
@@ -584,6 +610,7 @@ def _quality(rows: Sequence[_Scored]) -> Quality:
     labels = [row.positive for row in rows]
     return Quality(
         precision=precision,
+        # Exact intervals: few labels are the rule here.
         precision_interval=proportion_interval(hits, called),
         recall=recall,
         recall_interval=proportion_interval(hits, positive),
@@ -606,6 +633,7 @@ def _notes_on_calibration(after: Quality, aim: _Aim, chunks: Sequence[_Scored]) 
     yield "labels move the level of the probabilities; which query is ahead of which stays"
     precision = aim.precision
     error = aim.error
+    # The lower end of what the precision may be.
     low, _ = after.precision_interval
     if error is None:
         if low < precision:

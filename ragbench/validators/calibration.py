@@ -41,6 +41,7 @@ class LinearModel(Record):
         Args:
             values: of the features, in the order of the weights.
         """
+        # Begins with the bias, as the sum of floats depends on the order.
         return sum(map(mul, self.weights, values), self.bias)
 
 
@@ -52,6 +53,7 @@ def read_model(stored: Mapping[str, Any], features: Sequence[str]) -> LinearMode
     Args:
         features: names in the order in which the model's caller gives their values.
     """
+    # By name: the file may list them in any order.
     weights = tuple([float(stored["weights"][name]) for name in features])
     return LinearModel(weights=weights, bias=float(stored["bias"]))
 
@@ -99,6 +101,7 @@ def logistic(logit: float) -> float:
 
     A logit is any number; a verdict needs a probability.
     """
+    # The other form would overflow for a large negative logit.
     if logit >= 0:
         return 1 / (1 + math.exp(-logit))
     odds = math.exp(logit)
@@ -131,6 +134,7 @@ class PlattScale(Checked, Record):
 
         A model's own probabilities are too high or too low on a user's texts.
         """
+        # 0 is "not read" or "no word", and no small probability.
         if probability <= 0:
             return 0.0
         clipped = min(max(probability, _EDGE), 1 - _EDGE)
@@ -178,9 +182,11 @@ def read_calibration(path: str, validator: str, model: str = "") -> Calibration:
         raise ConfigError(f"the calibration '{path}' cannot be read: {error.strerror}") from error
     with Reading(lambda error: ConfigError(f"'{path}' holds no calibration: {words_of(error)}")):
         stored = json.loads(raw)
+        # Before anything else, since another version has other fields.
         if stored["version"] != _VERSION:
             raise ValueError(f"version {stored['version']!r}, not {_VERSION}: run calibrate again")
         calibration = msgspec.convert(stored, Calibration)
+    # By name, as probabilities of two validators have different scales.
     if calibration.validator != validator:
         raise ConfigError(
             f"the calibration '{path}' was made for the validator '{calibration.validator}', "
@@ -218,6 +224,8 @@ class DecisionRule(Record):
 
         Slots are the rules by which a chunk about another name or year is no answer.
         """
+        # `:g` as in the texts of stored identities: another format would make all verdicts
+        # unusable.
         scale = f"{self.scale.slope:g},{self.scale.offset:g}"
         limits = f"{self.thresholds.relevant:g},{self.thresholds.present:g}"
         slots = "+".join(self.slots)
@@ -229,6 +237,7 @@ class DecisionRule(Record):
         It is rounded as in the verdicts that a calibration was learned from: a threshold then parts
         them as it parted those.
         """
+        # Unscaled probabilities are not rounded, so that verdicts without labels stay as they were.
         if self.scale == UNSCALED:
             return probability
         return self.scale.apply(round(probability, 4))
@@ -260,6 +269,8 @@ class Weights(Record):
             chunks: how many there are; more than were measured count as the largest pool.
         """
         pool_size = math.log(min(chunks, LARGEST_POOL))
+        # The pool's model was learned without the curve: its logits are too steep. Where it has
+        # one weight alone, the size counts for nothing: the sum ends with the weights.
         steep_logit = self.pool.logit([logit, pool_size])
         return logistic(self.worth.logit(steep_logit, chunks))
 
@@ -275,13 +286,16 @@ def shipped_weights(name: str, features: tuple[str, ...]) -> Weights:
     """
     stored = shipped(name)
     worth = shipped_worth(name)
+    # Sorted, so that the digest is of the numbers and not of their order.
     measured = "\n".join([json.dumps(stored, sort_keys=True), repr(worth)])
     digest = hashlib.sha256(measured.encode()).hexdigest()
     # The threshold was measured in the largest pools, before the curve flattened probabilities.
+    # Through the curve of the largest pools, so that it is a threshold of flat probabilities.
     steep_threshold = logit(float(stored["thresholds"]["relevant"]))
     relevant = logistic(worth.logit(steep_threshold, LARGEST_POOL))
     return Weights(
         chunk=read_model(stored["chunk"], features),
+        # The names of the pool's weights, in the file's own order.
         pool=read_model(stored["pool"], tuple(stored["pool"]["weights"])),
         relevant=relevant,
         worth=worth,
@@ -329,6 +343,7 @@ class CalibratedValidator(ABC):
         words = measured.words
         base = measured.thresholds
         if self.calibration:
+            # Refused where it is of another validator or model.
             calibration = read_calibration(self.calibration, self.name, self.model_digest)
             scale = calibration.scale
             labels = calibration.labels
@@ -342,6 +357,7 @@ class CalibratedValidator(ABC):
         if relevant is None:
             relevant = base.relevant
             if present is not None:
+                # Lowered with it: a chunk must be relevant before it is an answer.
                 relevant = min(base.relevant, present)
         if present is None:
             present = max(base.present, relevant)
@@ -353,6 +369,7 @@ class CalibratedValidator(ABC):
             labels=labels,
             withholds=measured.withholds,
         )
+        # The class is frozen: its own fields are set by this way alone.
         object.__setattr__(self, "limits", rule)
 
     @property

@@ -56,6 +56,7 @@ def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Confl
 
     A user is shown where retrieved texts disagree; which of them is right, only the user can know.
     """
+    # The query's words are in both quotes, and tell no difference.
     query_tokens = frozenset(parse_question(query).tokens)
     kind = asked_type(query)
     statements = [_statement_of_quote(quote, query_tokens) for quote in evidence]
@@ -63,6 +64,7 @@ def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Confl
     for left, right in combinations(statements, 2):
         if left.evidence.chunk_id == right.evidence.chunk_id:
             continue  # two places of one text complete each other
+        # The first difference is the surest one; others would repeat it in other words.
         difference = next(_differences(query, kind, left, right), None)
         if difference is not None:
             conflicts.append(
@@ -83,6 +85,7 @@ def _statement_of_quote(evidence: EvidenceQuote, query_tokens: frozenset[str]) -
     """
     text = normalise(evidence.text)
     tokens = frozenset(tokenise(evidence.text))
+    # Numbers are compared by themselves.
     words = frozenset([token for token in tokens if not token[0].isdigit()])
     dates = frozenset(_WORDS["date"].findall(text)) - query_tokens
     # Without their commas: 1,200 and 1200 do not contradict each other.
@@ -98,6 +101,7 @@ def _statement_of_quote(evidence: EvidenceQuote, query_tokens: frozenset[str]) -
         evidence=evidence,
         words=words,
         dates=dates,
+        # A date's year is no number of its own.
         numbers=numbers - dates - query_tokens,
         sentences=sentences,
         is_negated=_WORDS["negation"].search(text) is not None,
@@ -113,8 +117,10 @@ def _sentence_of_text(text: str, query_tokens: frozenset[str]) -> _Sentence:
     tokens = tokenise(text)
     names: dict[str, str] = {}
     for name in _WORDS["name"].findall(text):
+        # A name of several words counts by each of them.
         for token in tokenise(name):
             if token not in query_tokens:
+                # Without the full stop that ends its sentence.
                 names[token] = name.rstrip(".")
     numbers: dict[str, str] = {}
     for token in tokens:
@@ -141,10 +147,12 @@ def _differences(
         kind: what the query asks for. Two answers with other values of that kind contradict each
             other, however they are worded.
     """
+    # The shorter one decides: a long text holds many words beside.
     fewest_words = max(1, min(len(left.words), len(right.words)))
     shared_words = left.words & right.words
     is_alike = len(shared_words) / fewest_words >= _LEAST_ALIKE
     are_answers = left.covers and right.covers
+    # Dates first: a year would else be reported as a number.
     values = (("date", left.dates, right.dates), ("number", left.numbers, right.numbers))
     for name, left_values, right_values in values:
         if not left_values or not right_values:
@@ -152,6 +160,7 @@ def _differences(
         # One value in common may be the one that matters.
         if not left_values.isdisjoint(right_values):
             continue
+        # An answer of the asked kind contradicts another one, in whatever words.
         speaks_of_same = is_alike or (are_answers and kind == name)
         if speaks_of_same and not _are_of_two_things(left, right):
             left_text = ", ".join(sorted(left_values))
@@ -159,6 +168,7 @@ def _differences(
             yield _Difference(name, f"{left_text} against {right_text}")
     for left_sentence, right_sentence in product(left.sentences, right.sentences):
         yield from _between_sentences(left_sentence, right_sentence)
+    # Only of statements that share their words: a denial elsewhere denies another thing.
     if is_alike and are_answers and left.is_negated != right.is_negated:
         says = left
         denies = right
@@ -167,6 +177,7 @@ def _differences(
             denies = left
         detail = f"{says.evidence.chunk_id} says what {denies.evidence.chunk_id} denies"
         yield _Difference("negation", detail)
+    # "Who is the director?" has one answer; "Who wrote songs?" has many.
     if are_answers and _WORDS["one_holder"].match(query):
         yield from _between_holders(query, left, right)
 
@@ -178,6 +189,7 @@ def _are_of_two_things(left: _Statement, right: _Statement) -> bool:
 
     Without this, any list of products would be full of contradictions.
     """
+    # One pair of sentences that differs in names alone is enough.
     for left_sentence, right_sentence in product(left.sentences, right.sentences):
         numbers = left_sentence.numbers.keys() | right_sentence.numbers.keys()
         names = left_sentence.names.keys() | right_sentence.names.keys()
@@ -185,6 +197,7 @@ def _are_of_two_things(left: _Statement, right: _Statement) -> bool:
         only_right = right_sentence.words - left_sentence.words - numbers
         if not only_left or not only_right:
             continue
+        # All that is different are names: each is of a thing of its own.
         if only_left <= names and only_right <= names:
             return True
     return False
@@ -199,6 +212,7 @@ def _between_holders(query: str, left: _Statement, right: _Statement) -> Iterato
     right_name = _answer_in(query, right.evidence.text)
     if not left_name or not right_name:
         return
+    # A common word may be a first name, or the whole name of the same person.
     if set(tokenise(left_name)).isdisjoint(tokenise(right_name)):
         yield _Difference("name", f"{left_name} against {right_name}")
 
@@ -230,10 +244,12 @@ def _between_sentences(left: _Sentence, right: _Sentence) -> Iterator[_Differenc
         return  # one of them only says more
     common_words = left.words & right.words
     all_words = left.words | right.words
+    # Else they say different things, which need not contradict each other.
     if len(common_words) < _LEAST_COMMON * len(all_words):
         return
     kinds = (("name", left.names, right.names), ("number", left.numbers, right.numbers))
     for kind, left_values, right_values in kinds:
+        # All that is different are names, or all are numbers.
         if only_left <= left_values.keys() and only_right <= right_values.keys():
             left_text = _as_written(left_values, only_left)
             right_text = _as_written(right_values, only_right)

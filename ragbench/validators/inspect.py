@@ -60,6 +60,7 @@ def inspect_chunks(
     """
     identity = name_chunks(chunks)
     warnings: list[DumpWarning] = []
+    # What a query points to may be named in the turns before.
     for warning in _about_query(query, len(identity.chunks)):
         is_unclear = warning.kind is WarningKind.UNCLEAR_QUERY
         if not (is_unclear and in_conversation):
@@ -67,6 +68,7 @@ def inspect_chunks(
     for suspicion in (*_about_ids(identity), *_about_texts(query, identity.chunks)):
         if suspicion.chunks:
             warnings.append(_warning(suspicion))
+    # Last: the order is about the chunks as a whole.
     warnings += _about_order(identity.chunks)
     return InspectedChunks(chunks=identity.chunks, warnings=tuple(warnings))
 
@@ -105,6 +107,7 @@ def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
         chunks: how many were retrieved.
     """
     kind = WarningKind.EMPTY_QUERY
+    # From the surest sign to the least; one message for each query.
     if not query.strip():
         message = "the query is empty: nothing can be relevant to it"
     elif not any(letter.isalnum() for letter in query):
@@ -124,14 +127,17 @@ def _why_unclear(query: str) -> str:
 
     An unclear query, such as "more information", would else get an answer by accident.
     """
+    # "What is caching?" is clear, though it has one word to look for.
     if _WORDS["defines"].match(query):
         return ""
     tokens = _tokens_to_look_for(query)
     too_little = "the query is unclear: it says too little to know what would answer it"
     if not tokens:
         return too_little
+    # Two words, or a name, say what it is about.
     if len(tokens) >= _CLEAR_TOKENS or named_words(query):
         return ""
+    # "How does it work?" has a question's form and nothing that it is about.
     if _WORDS["points"].search(query):
         return "the query is unclear: it points to something that it does not name"
     # "How does caching work?" asks something of its one word; "caching" alone does not.
@@ -148,6 +154,7 @@ def _tokens_to_look_for(query: str) -> frozenset[str]:
     question = parse_question(query)
     vague_words = table("ragbench.validators", "words", "retrieval")["vague"]
     tokens = frozenset(question.tokens) - function_tokens(question.language)
+    # "Information", "details" and the like could be about anything.
     return tokens.difference(tokenise(vague_words))
 
 
@@ -175,6 +182,7 @@ def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Suspicion]:
     written = [chunk for chunk in chunks if chunk.text.strip()]
     empty = [chunk for chunk in chunks if not chunk.text.strip()]
     message = "without text: nothing to find an answer in"
+    # With metadata, the text was perhaps stored there by mistake.
     bare = [chunk for chunk in empty if not chunk.metadata]
     yield _Suspicion(WarningKind.EMPTY_TEXT, message, bare)
     message = "with metadata and no text: metadata is not read"
@@ -192,9 +200,11 @@ def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Suspicion]:
     truncated = [chunk for chunk in written if _is_truncated(chunk.text)]
     yield _Suspicion(WarningKind.TRUNCATED_TEXT, message, truncated)
     query_language = recognised_language(query)
+    # A query in an unknown language can be compared with none.
     if query_language is not None:
         foreign: list[Chunk] = []
         for chunk in written:
+            # The beginning is enough, and a long text takes long.
             language = recognised_language(chunk.text[:_LANGUAGE_LETTERS])
             if language is not None and language != query_language:
                 foreign.append(chunk)
@@ -232,6 +242,7 @@ def _repeated(chunks: Sequence[Chunk]) -> list[Chunk]:
     seen: set[str] = set()
     repeated: list[Chunk] = []
     for chunk in chunks:
+        # Spaces and capitals make no other text.
         text = " ".join(chunk.text.split()).casefold()
         if text in seen:
             repeated.append(chunk)
@@ -244,9 +255,11 @@ def _is_truncated(text: str) -> bool:
 
     The rest of such a sentence, perhaps the answer, is in another chunk or lost.
     """
+    # Short texts, such as headings, end without a full stop by right.
     if len(text) < _SHORTEST:
         return False
     # The last word and what follows it tell: the end alone is searched.
     if not _WORDS["cut"].search(text[-20:]):
         return False
+    # A text without any end of a sentence, such as a table, is not cut.
     return _ENDS.search(text) is not None

@@ -67,7 +67,9 @@ class PreparedQuestion(Record):
     names: frozenset[str]
     """Its tokens that are written like names, and its numbers."""
     kind: AnswerType
+    """Of the answer that is asked for, such as a date."""
     tokens: frozenset[str]
+    """All of them, also those that are no content."""
 
 
 class _Sentence(NamedTuple):
@@ -75,6 +77,7 @@ class _Sentence(NamedTuple):
 
     span: Span
     tokens: frozenset[str]
+    """Each once, for comparing."""
     written: tuple[str, ...]
     """The tokens in reading order."""
 
@@ -111,6 +114,7 @@ class ChunkReading:
     local: Mapping[str, float] = field(default_factory=dict[str, float])
     """The query's tokens, by how rare they are in the pool."""
     logit: float = UNREADABLE_LOGIT
+    """That the text holds an answer, by words."""
 
     def quoted(self) -> tuple[Span, ...]:
         """The places of the sentences to quote: the best one, and one nearly as good.
@@ -122,6 +126,7 @@ class ChunkReading:
         ranked = sorted(range(len(scores)), key=lambda position: -scores[position])
         lowest_score = _NEAR * max(scores, default=0.0)
         quoted_positions: list[int] = []
+        # At most two, and the second only if it is nearly as good.
         for position in ranked[:_MOST_QUOTED]:
             if scores[position] >= lowest_score:
                 quoted_positions.append(position)
@@ -130,6 +135,7 @@ class ChunkReading:
         for position in sorted(quoted_positions):
             start = self.sentences[position].start
             if position == previous + 1:
+                # Joined with the sentence before, which is quoted as well.
                 start = spans.pop().start
             spans.append(Span(start, self.sentences[position].end))
             previous = position
@@ -165,6 +171,7 @@ def prepare_question(query: str, rarity: Callable[[str], float]) -> PreparedQues
     parsed = parse_question(query)
     names: set[str] = set()
     for word in named_words(query):
+        # Only names that are words of the question: its first word has a capital anyway.
         names.update(tokenise(word))
     return PreparedQuestion(
         parsed=parsed,
@@ -191,12 +198,15 @@ def read_pool(question: PreparedQuestion, texts: Sequence[str]) -> list[ChunkRea
     pool_coverages = [_coverage(local, _best_window(local, passage).tokens) for passage in pool]
     best = max(coverages, default=0.0)
     best_in_pool = max(pool_coverages, default=0.0)
+    # 1.0 where no token has a weight, so that nothing is divided by 0.
     rarest = max(weights.values(), default=0.0) or 1.0
+    # Of any other kind nothing can agree or disagree.
     has_kind = question.kind is not AnswerType.OTHER
     readings: list[ChunkReading] = []
     for text, passage, window, coverage, pool_coverage in zip(
         texts, pool, windows, coverages, pool_coverages, strict=True
     ):
+        # In the window, which is what seems to answer.
         agrees = has_kind and holds_type(_text_of(window, text), question.kind, question.tokens)
         sentence_coverages = [_coverage(weights, sentence.tokens) for sentence in passage.sentences]
         # The weights were learned from these very numbers: another divisor wants other weights.
@@ -222,6 +232,7 @@ def read_pool(question: PreparedQuestion, texts: Sequence[str]) -> list[ChunkRea
                 question=question,
                 text=text,
                 read=passage.sentences,
+                # By name, in the order in which the weights were learned.
                 features=tuple([features[name] for name in LEXICAL_FEATURES]),
                 local=local,
             )
@@ -285,6 +296,7 @@ def _best_window(weights: Mapping[str, float], passage: _Passage) -> _Passage:
         weights: of the query's tokens.
     """
     sentences = passage.sentences
+    # With one sentence or none there is no window to choose.
     if len(sentences) < 2:
         return passage
     # Most tokens are none of the query's: the sets that are compared are small.
@@ -309,6 +321,7 @@ def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:
         weights: of the query's tokens.
         tokens: of the text.
     """
+    # A query without content tokens is covered by nothing.
     total = sum(weights.values())
     if total <= 0:
         return 0.0
@@ -352,6 +365,7 @@ def _pair_share(question: PreparedQuestion, sentences: Sequence[_Sentence]) -> f
     shared: set[tuple[str, str]] = set()
     for sentence in sentences:
         for pair in pairs:
+            # The quick test first: most sentences lack one of the two.
             if sentence.tokens.issuperset(pair) and pair in pairwise(sentence.written):
                 shared.add(pair)
     return len(shared) / len(pairs)
@@ -369,16 +383,20 @@ def read_in_windows(
     """
     windows: list[tuple[int, Span]] = []
     window_texts: list[str] = []
+    # Windows of all chunks are one pool: rarity and "behind" are over all of them.
     for number, text in enumerate(texts):
         for window in windows_of(text):
             windows.append((number, window))
             window_texts.append(text[window.start : window.end])
     readings = read_pool(question, window_texts)
+    # A chunk without a window, as an empty one, keeps the logit of what cannot be read.
     best = [ChunkReading(question=question) for _ in texts]
     is_read: set[int] = set()
     for (number, window), reading in zip(windows, readings, strict=True):
+        # Without a content token every chunk keeps the logit of what cannot be read.
         if question.weights:
             reading.logit = model.logit(reading.features)
+        # The first window in any case, then only better ones.
         if number not in is_read or reading.logit > best[number].logit:
             reading.sentences = tuple(_moved_spans(reading.read, window.start))
             best[number] = reading
@@ -421,6 +439,7 @@ class LexicalValidator(LearnedValidator):
 
         Any language is taken.
         """
+        # Each chunk has an id of its own afterwards, by which the verdict names it.
         intake = inspect_chunks(query, chunks)
         ask_pool = partial(self._findings, intake.chunks)
         return decide(query, intake, ask_pool, self.limits, validator=self.name)
@@ -436,11 +455,13 @@ class LexicalValidator(LearnedValidator):
         weights = shipped_weights(self.name, self.features)
         limits = self.limits
         question = part.text
+        # Blanked, not cut out: positions in the chunk stay.
         texts = [without_echo(question, chunk.text) for chunk in chunks]
         prepared = prepare_question(question, shipped_rarity)
         readings = read_in_windows(prepared, texts, weights.chunk)
         findings: list[Finding] = []
         for chunk, reading in zip(chunks, readings, strict=True):
+            # Without the number of chunks: it counts as among the most that were measured.
             finding = Finding(chunk=chunk, probability=weights.probability(reading.logit))
             # Only relevant chunks are quoted.
             if limits.on_scale(finding.probability) >= limits.thresholds.relevant:
@@ -456,6 +477,7 @@ def _reason_of_reading(reading: ChunkReading) -> str:
 
     The share is that of the sentences that are quoted.
     """
+    # The names belong to the numbers by position.
     features = dict(zip(LEXICAL_FEATURES, reading.features, strict=True))
     subject = "one sentence holds"
     if len(reading.sentences) > 1:

@@ -62,13 +62,16 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
     """
     # As JSON, no text can end its own quotation and go on as an instruction.
     data: dict[str, Any] = {}
+    # Left out where there is none, so that prompts of single queries stay as they were.
     if history:
         data["conversation"] = list(history)
     data["question"] = query
     passages: list[dict[str, object]] = []
+    # Numbered from 1, as the model names them.
     for number, text in enumerate(texts, start=1):
         passages.append({"number": number, "text": text})
     data["passages"] = passages
+    # The schema is in a file of data: the model must follow it to the letter.
     form = table("ragbench.validators", "llm_answer")
     prompt = (
         f"{json.dumps(data, ensure_ascii=False)}\n\n"
@@ -80,15 +83,18 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
         task += prompts["verdict_before"]
     messages = task_messages(task, prompt)
     reply = chat.complete(messages)
+    # Strict at first: a number that does not exist is objected to.
     strict = Schema(definition=form, check=partial(_checked_answer, texts))
     try:
         return read_structure(reply, strict)
     except LLMReplyError as error:
         objection = f"That is not as asked: {error}. Reply again, only with the JSON."
+        # The model sees its own reply before the objection.
         messages += [
             Message(role="assistant", content=reply),
             Message(role="user", content=objection),
         ]
+    # Lenient at last: what it says of existing passages still counts.
     lenient = Schema(definition=form, check=partial(msgspec.convert, type=_Answer))
     second_reply = chat.complete(messages)
     answer: _Answer = read_structure(second_reply, lenient)
@@ -143,13 +149,17 @@ class _Proof:
     """The model's answers, as far as its quotes prove them."""
 
     relevance: list[float]
+    """Of each chunk, the model's confidence as far as it is proved."""
     spans: list[set[Span]]
+    """Of each chunk, the places of quotes that were found there."""
     quotes: int = 0
+    """All that the model gave."""
     fabricated: int = 0
     """Quotes that are nowhere in their chunk."""
     unproved: bool = False
     """Whether the model called the answer present and no quote proved it."""
     probability: float = 0.0
+    """That of the answer: the best of all replies with a proof."""
 
     def add(self, answer: _Answer, batch: Sequence[_Passage]) -> None:
         """Takes in the model's answer about a batch of passages, as far as its quotes prove it.
@@ -160,27 +170,33 @@ class _Proof:
         Args:
             batch: the passages in the order of their numbers in the question to the model.
         """
+        # Whether any quote of this reply proves anything.
         is_proved = False
         for relevant in answer.passages:
+            # Numbers begin at 1; a reply with others was refused or cut before.
             passage = batch[relevant.number - 1]
             spans = self._proving_spans(relevant.quotes, passage)
+            # A chunk may come in several windows, and in several batches.
             position = passage.position
             self.spans[position] |= spans
             confidence = relevant.confidence
             if spans:
                 is_proved = True
             else:
+                # Named without a proof: it stays possible, and is no answer.
                 confidence = min(confidence, _UNPROVED)
             # Of the windows of a long chunk the best one counts.
             self.relevance[position] = max(self.relevance[position], confidence)
         # A quote of another reply proves nothing of this one.
         if not is_proved:
+            # Once is enough: of several batches one may be proved and another not.
             self.unproved = self.unproved or answer.answer_present
             return
         probability = answer.confidence
         if not answer.answer_present:
             # It is sure of the absence: the rest of its confidence is left for an answer.
             probability = min(1 - max(answer.confidence, 0.5), _DENIED)
+        # Of several batches the surest answer counts.
         self.probability = max(self.probability, probability)
 
     def _proving_spans(self, quotes: Sequence[str], passage: _Passage) -> set[Span]:
@@ -192,10 +208,13 @@ class _Proof:
         spans: set[Span] = set()
         for quote in quotes:
             self.quotes += 1
+            # In the passage that the model has seen, which may be a window of the chunk.
             span = locate_quote(quote, passage.text)
             if span is None:
                 self.fabricated += 1
             elif says_enough(quote, passage.text):
+                # A single word, which is in any text by chance, is not among them. From places in
+                # the window to places in the chunk.
                 spans.add(Span(span.start + start, span.end + start))
         return spans
 
@@ -204,6 +223,7 @@ class _Proof:
 
         A model that invents quotes is not to be relied on, even where it says Yes.
         """
+        # Only where nothing was proved in any batch.
         if self.unproved and not self.probability:
             yield "the model calls the answer present, and none of its quotes proves it"
         if self.fabricated:
@@ -237,6 +257,7 @@ class LlmValidator(CalibratedValidator, Checked):
 
         A call of only one of them would leave a wrong setting, or a validator without a rule.
         """
+        # Called by class, each once: `super()` would follow only one line of the bases.
         Checked.__post_init__(self)
         CalibratedValidator.__post_init__(self)
 
@@ -246,6 +267,7 @@ class LlmValidator(CalibratedValidator, Checked):
 
         Stored verdicts are reused while it is equal.
         """
+        # The number of characters decides how chunks are cut, and so what is asked.
         model = f"{PROMPT_VERSION}:{self.chat.name}:{self.characters}"
         return f"llm:{model}:{self.limits.identity}"
 
@@ -263,7 +285,9 @@ class LlmValidator(CalibratedValidator, Checked):
         Only answers that a quote proves count. An empty query costs no call: nothing answers it.
         """
         intake = inspect_chunks(query, chunks, in_conversation=bool(history))
+        # One entry for each chunk, by its position.
         proof = _Proof(relevance=[0.0] * len(intake.chunks), spans=[set() for _ in intake.chunks])
+        # Nothing answers an empty query, and a call would cost.
         if query.strip():
             for batch in self._batches(intake.chunks):
                 texts = [passage.text for passage in batch]
@@ -272,10 +296,12 @@ class LlmValidator(CalibratedValidator, Checked):
         for chunk, relevance, spans in zip(
             intake.chunks, proof.relevance, proof.spans, strict=True
         ):
+            # Sorted, since they come from a set.
             findings.append(Finding(chunk=chunk, probability=relevance, spans=sorted(spans)))
         return decide(
             query,
             intake,
+            # The same findings for the query and its parts: the model has read the query whole.
             lambda _: findings,
             self.limits,
             validator=self.name,
@@ -298,6 +324,7 @@ class LlmValidator(CalibratedValidator, Checked):
         for position, chunk in enumerate(chunks):
             for window in windows_of(chunk.text, characters=self.characters):
                 length = window.end - window.start
+                # Batches are filled in the chunks' order; a window fits into one by itself.
                 if not batches or size + length > self.characters:
                     batches.append([])
                     size = 0

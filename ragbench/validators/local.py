@@ -141,7 +141,9 @@ class LocalValidator(LearnedValidator, Checked):
 
         A model of the hub is fetched when first needed.
         """
+        # Called by class, each once: `super()` would follow only one line of the bases.
         Checked.__post_init__(self)
+        # A hub's model is looked for when it is needed, since that may download it.
         if self.reader is not None and not is_hub_name(self.reader):
             find_reader_files(self.reader)
         LearnedValidator.__post_init__(self)
@@ -152,6 +154,7 @@ class LocalValidator(LearnedValidator, Checked):
 
         Stored verdicts are reused while it is equal, so that all that changes a verdict is in it.
         """
+        # The words' own weights decide what the reader reads.
         lexical = shipped_weights("lexical", LEXICAL_FEATURES).digest
         weights = f"{lexical}.{self._weights.digest}"
         reading = self._reading_identity
@@ -166,6 +169,7 @@ class LocalValidator(LearnedValidator, Checked):
         A reading is what the reader, a model, says of a question and a text.
         """
         files = self._files
+        # The bytes of model and tokenizer, so that a file of another place counts as the same.
         versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
         reader = f"{digest_of(files.model)}.{digest_of(files.tokenizer)}"
         return f"{versions}:{reader}:{self.max_length}"
@@ -189,6 +193,7 @@ class LocalValidator(LearnedValidator, Checked):
         # Without a sign of a language, Latin letters are taken for English.
         if not language:
             is_english = query.isascii()
+        # A reader that the user names may know other languages.
         if self.reader is None and not is_english:
             return self._by_words(query, chunks, language)
         reasons: list[str] = []
@@ -197,6 +202,7 @@ class LocalValidator(LearnedValidator, Checked):
         if not self.limits.words:
             reasons.append(_UNKNOWN_LEVEL)
         intake = inspect_chunks(query, chunks)
+        # Filled by `_findings` while `decide` calls it, for the query and each of its parts.
         notes: list[str] = []
         read: set[str] = set()
         verdict = decide(
@@ -208,7 +214,9 @@ class LocalValidator(LearnedValidator, Checked):
             reasons=reasons,
             warnings=notes,
         )
+        # A chunk without text is never read.
         with_text = [chunk for chunk in intake.chunks if chunk.text.strip()]
+        # Read for any part of the query counts as read.
         unread = len(with_text) - len(read)
         verdict_reasons = verdict.reasons
         # After a Yes the chunks that were not read do not matter.
@@ -233,6 +241,7 @@ class LocalValidator(LearnedValidator, Checked):
         Args:
             language: of the query; None where it is not recognised.
         """
+        # With this validator's limits, where a user has set them.
         lexical = LexicalValidator(relevant=self.relevant, present=self.present, slots=self.slots)
         verdict = lexical.validate(query, chunks)
         where = "in one that is not recognised"
@@ -264,11 +273,13 @@ class LocalValidator(LearnedValidator, Checked):
         question = prepare_question(query, shipped_rarity)
         weights = self._weights
         limits = self.limits.thresholds
+        # Echoes are blanked: a repeated question is no answer.
         texts = [without_echo(query, chunk.text) for chunk in chunks]
         lexical = shipped_weights("lexical", LEXICAL_FEATURES)
         readings_by_words = read_in_windows(question, texts, lexical.chunk)
         logits = [reading.logit for reading in readings_by_words]
         # Chunks that no model has read are never called relevant.
+        # Half of the threshold: whatever the words, below relevant for sure.
         highest_unread = limits.relevant / 2
         findings: list[Finding] = []
         for chunk, logit in zip(chunks, logits, strict=True):
@@ -276,22 +287,27 @@ class LocalValidator(LearnedValidator, Checked):
             findings.append(Finding(chunk=chunk, probability=probability))
         if not question.weights:
             return findings  # a query without words asks nothing
+        # Without the texts, which `kept_readings` gives for those that are not known.
         reader = partial(
             readings_of, self._files, query, max_length=self.max_length, threads=self.threads
         )
+        # A chunk without a sentence has nothing to read.
         has_words = [bool(reading.sentences) for reading in readings_by_words]
         for batch in self._batches(query, texts, logits, has_words):
+            # Blanked as well: positions in the chunk stay.
             texts_to_read = [without_marks(query, texts[number]) for number in batch]
             readings, new_notes = kept_readings(
                 self._reading_identity, query, texts_to_read, reader
             )
             read.update(chunks[number].id for number in batch)
+            # The same note would come of each batch.
             notes += [note for note in new_notes if note not in notes]
             is_answered = False
             for number, reading in zip(batch, readings, strict=True):
                 words = readings_by_words[number]
                 finding = _finding(weights, chunks[number], words, reading, len(chunks))
                 findings[number] = finding
+                # As the verdict will have it, after rules and objections.
                 probability = settled(query, finding, self.limits).probability
                 is_answered = is_answered or probability >= limits.present
             if is_answered:
@@ -314,7 +330,9 @@ class LocalValidator(LearnedValidator, Checked):
         ranked = self._ranked(query, texts, logits)
         best_by_words = ranked[:_BY_WORDS]
         best_by_rank = range(min(_BY_RANK, len(texts)))
+        # Both lists, each chunk once; the words' choice first.
         first = list(dict.fromkeys([*best_by_words, *best_by_rank]))
+        # The chunks to read first, then the others as they are ranked.
         order = [number for number in dict.fromkeys([*first, *ranked]) if has_words[number]]
         order = order[: self.read]
         later: list[int] = []
@@ -337,6 +355,7 @@ class LocalValidator(LearnedValidator, Checked):
         """
         # Sorting keeps the order of equals: the retriever's.
         by_words = sorted(range(len(texts)), key=lambda number: -logits[number])
+        # With few chunks a ranking by meaning changes nothing.
         are_all_read = len(texts) <= self.read
         if are_all_read or self.embedder is None or not query.strip():
             return by_words[: self.read]
@@ -345,11 +364,13 @@ class LocalValidator(LearnedValidator, Checked):
         query_vector = embedder.embed_queries([query])[0]
         vectors = embedder.embed_passages([texts[number] for number in with_text])
         similarities = dict(zip(with_text, (vectors @ query_vector).tolist(), strict=True))
+        # Without a text a chunk is in this ranking nowhere.
         by_meaning = sorted(similarities, key=lambda number: -similarities[number])
         # Each ranking gives half of the places: an answer in other words has words against it.
         merged: list[int] = []
         for pair in zip_longest(by_words, by_meaning):
             merged += [number for number in pair if number is not None]
+        # A dict: each chunk at its better place.
         return list(dict.fromkeys(merged))[: self.read]
 
     @property
@@ -400,13 +421,16 @@ def _finding(
         reading: the chunk by the reader.
         chunks: how many there are: among many, one of them looks like an answer by chance.
     """
+    # By the first tower: how surely it is on the topic.
     topic = weights.chunk.logit(local_features(words, reading.logit))
     answered: float | None = None
     if reading.answers is not None:
+        # By the second one, on the same weights: how surely it answers the question.
         logit = weights.chunk.logit(local_features(words, reading.answers))
         answered = weights.probability(logit, chunks)
     beside = words.quoted()
     spans = beside[:1]  # what a reader without spans says is quoted by words
+    # An empty span is a reader that names no place.
     if reading.end > reading.start:
         answer = Span(reading.start, reading.end)
         sentence: Span | None = None
@@ -415,6 +439,7 @@ def _finding(
             if sentence is None:
                 # It may be in another window than the one that is best by words.
                 sentence = touched(split_sentences(chunk.text), answer)
+        # Without a sentence around it, the answer itself is quoted.
         spans = (sentence or answer,)
     return Finding(
         chunk=chunk,
@@ -472,9 +497,11 @@ def fitting_windows(model: PairLength, query: str, text: str, max_length: int) -
     """
     characters = _FIRST_CHARACTERS
     while True:
+        # Windows overlap, so that a sentence at a border is whole in one of them.
         windows = windows_of(text, characters=characters)
         window_texts = [text[window.start : window.end] for window in windows]
         fits = all(_fits(model, query, window_text, max_length) for window_text in window_texts)
+        # Below that, halving would cut sentences into words.
         if fits or characters <= _FEWEST_CHARACTERS:
             return windows
         characters //= 2
@@ -485,6 +512,7 @@ def _fits(model: PairLength, query: str, text: str, max_length: int) -> bool:
 
     A longer pair would be cut by the model, without a sign of it.
     """
+    # An upper bound, so that most texts need no tokenizer.
     # A token is at least a character: short texts need no counting.
     most_tokens = len(query) + len(text) + _SPECIAL_TOKENS
     if most_tokens <= max_length:
@@ -502,6 +530,7 @@ def fitted_query(model: Reader, query: str, max_length: int) -> tuple[str, str |
     if len(offsets) <= room:
         return query, None
     note = f"the query has {len(offsets)} tokens: the models read the first {room}"
+    # The end of the last token that has room, in characters.
     _, end = offsets[room - 1]
     return query[:end], note
 
@@ -524,6 +553,7 @@ def _window_limits(max_length: int) -> _WindowLimits:
     windows hold 95 to 100 % of the answers of four labelled sets; 64 windows by their number of
     shared words hold 98 to 100 %, and are six times as much to read.
     """
+    # A window of half the tokens holds half as much: twice as many are read.
     windows_of_512 = max(1, 512 // max_length)
     return _WindowLimits(16 * windows_of_512, 8 * windows_of_512, 24 * windows_of_512)
 
@@ -543,6 +573,7 @@ def readings_of(
     limits = _window_limits(max_length)
     windows: list[tuple[int, Span]] = []
     left_out = 0
+    # Cut by the reader's own tokens, since the query takes some of them.
     for number, text in enumerate(texts):
         fitting = fitting_windows(reader, query, text, max_length)
         if len(fitting) > limits.whole:
@@ -552,7 +583,9 @@ def readings_of(
         windows += [(number, window) for window in fitting]
     pairs = [(query, texts[number][window.start : window.end]) for number, window in windows]
     best: dict[int, PairReading] = {}
+    # All windows in one call, which fills the model's batches.
     for (number, window), reading in zip(windows, reader.read(pairs), strict=True):
+        # The best window of each text.
         if number not in best or reading.logit > best[number].logit:
             start = window.start + reading.start
             end = window.start + reading.end
@@ -580,9 +613,11 @@ def _promising_windows(
     logits = [model.logit(reading.features) for reading in readings]
     ranked = sorted(range(len(windows)), key=lambda number: -logits[number])
     promising = ranked[: limits.first]
+    # More only while words leave some hope.
     for number in ranked[limits.first : limits.most]:
         if logits[number] >= _HOPELESS:
             promising.append(number)
+    # In reading order, whatever their rank.
     return tuple([windows[number] for number in sorted(promising)])
 
 
@@ -615,14 +650,17 @@ def kept_readings(
     Args:
         reader: names all that a reading depends on, but for the question and the text.
     """
+    # By digests: neither question nor text is kept.
     keys = [digest(text) for text in texts]
     query_key = digest(query)
     reader_key = digest(reader).hex()
+    # The process's id, so that a fork opens a connection of its own.
     store = _store(readings_file(), os.getpid())
     readings: dict[bytes, PairReading] = {}
     if store is not None:
         # What is damaged is read again by the model.
         with suppress(RunError, ValueError, TypeError):
+            # All kept readings of the question, of these and other texts.
             for key, numbers in store.known(reader_key, query_key, ()).items():
                 numbers_by_field = dict(zip(_NUMBERS, numbers, strict=True))
                 readings[key] = PairReading(**numbers_by_field)
@@ -634,6 +672,7 @@ def kept_readings(
     for number, reading in zip(missing, new_readings, strict=True):
         fresh[keys[number]] = reading
     if store is not None and not notes:  # a note on what was not read is due each time
+        # Not stored is only lost time.
         with suppress(RunError):
             rows = {key: astuple(reading) for key, reading in fresh.items()}
             store.keep(reader_key, query_key, rows)
@@ -659,6 +698,7 @@ def _store(path: Path | None, process: int) -> ScoreStore | None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and path.stat().st_size > _LARGEST_FILE:
+            # Older readings are lost with it, and made again where they are needed.
             path.unlink()
         return ScoreStore(path)
     except (OSError, RunError):

@@ -55,11 +55,13 @@ def split_query(query: str) -> tuple[QueryPart, ...]:
         ['Who built the X200', 'when was it sold? (X200)']
     """
     plain = " ".join(query.split())
+    # Two things asked of one subject, as one sentence.
     for name in _ONE_SUBJECT:
         match = _WORDS[name].match(plain)
         if match:
             before = match["before"]
             behind = match["behind"]
+            # Each is asked with all that they share.
             return (
                 QueryPart(text=f"{before}{match['first']} {behind}"),
                 QueryPart(text=f"{before}{match['second']} {behind}"),
@@ -73,14 +75,17 @@ def split_query(query: str) -> tuple[QueryPart, ...]:
     for piece in pieces[1:]:
         names = named_words(piece)
         added: Sequence[str] = ()
+        # A pronoun means something that was named before.
         if _WORDS["points"].search(piece):
             added = context
+            # No name so far: the subject of the first question is meant.
             if not context:
                 added = _subject_words(first_piece)
         elif names:
             context = names  # the parts that follow are about this one
         else:
             added = context
+        # Words that the piece has already are not added.
         missing = [word for word in dict.fromkeys(added) if word not in piece]
         parts.append(QueryPart(text=piece, context=tuple(missing)))
     return tuple(parts)
@@ -96,9 +101,11 @@ def _question_pieces(query: str) -> Sequence[str]:
     Then the query is read as one.
     """
     pieces = _WORDS["joint"].split(query)
+    # More than a few are read as one query, since each part costs as much.
     if not 2 <= len(pieces) <= _MOST_PARTS:
         return ()
     for piece in pieces:
+        # Every piece must be a question by itself, or the query is read as one.
         if len(piece.split()) < _FEWEST_WORDS or not _WORDS["whole"].search(piece):
             return ()
     return pieces
@@ -123,5 +130,7 @@ def _subject_words(question: str) -> list[str]:
     subject = question
     match = _WORDS["subject"].search(question)
     if match:
+        # The last such place names what it is about.
         subject = match["named"]
+    # Words as the user wrote them, without those that only ask.
     return [word for word in subject.split() if not content_tokens.isdisjoint(tokenise(word))]

@@ -94,17 +94,20 @@ def self_test(
     for kind, rule in KINDS.items():
         has_answer = kind in ANSWER_KINDS
         # Each kind has its own random choices: one kind more changes no other one.
+        # By text: the same choices in every process and version.
         rules = _Rules(pairs, random.Random(f"{seed}:{kind}"))
         total = 0
         wrong: list[str] = []
         shuffled_pairs = rules.draw.sample(list(pairs), len(pairs))
         for pair in shuffled_pairs:
             if total >= limit:
+                # Pairs to which the rule does not apply do not count.
                 break
             changed = rule(rules, pair)
             if changed is None:  # the rule does not apply
                 continue
             total += 1
+            # Drawn after the rule: its draws come first in each test.
             chunks = rules.chunks(pair, changed.text)
             verdict = validator.validate(changed.question, chunks)
             if verdict.answer_present is not has_answer:
@@ -152,8 +155,10 @@ class _Rules(Record, kw_only=False):
         """
         elsewhere = [candidate for candidate in self.pairs if candidate.document != pair.document]
         count = min(_MOST_PASSAGES_BESIDE, len(elsewhere))
+        # Without regard to capitals: an answer in another spelling is there as well.
         answer = pair.answer.lower()
         chunks = [Chunk(id="c0", text=text)]
+        # Drawn first and then sorted out, so that the draws do not depend on the answer.
         for drawn_pair in self.draw.sample(elsewhere, count):
             if answer not in drawn_pair.text.lower():
                 chunks.append(Chunk(id=f"c{len(chunks)}", text=drawn_pair.text))
@@ -176,11 +181,13 @@ class _Rules(Record, kw_only=False):
                 questions.append(candidate.question)
         # Under the names that the wordings call them by.
         values = {
+            # At least the pair's own question.
             "other": self.draw.choice(questions),
             "q": pair.question,
             "c": said_as_clause(pair.question),
             "rest": without_answer(pair),
         }
+        # Drawn whether it fits or not, so that the draws are the same.
         wording: str = self.draw.choice(table("ragbench.validators", "self_test")[kind])
         for name, value in values.items():
             placeholder = "{" + name + "}"
@@ -211,6 +218,7 @@ class _Rules(Record, kw_only=False):
 
         The order of the names decides which one a seed draws.
         """
+        # Without regard to capitals, as a reader would find it.
         own_text = f"{pair.question} {pair.text}".lower()
         length = len(name.split())
         # Names of other questions fit best; those of passages only where there is none.
@@ -220,6 +228,7 @@ class _Rules(Record, kw_only=False):
             new_names: list[str] = []
             for text in texts:
                 for new_name in _names_in(text):
+                    # As many words, so that the sentence still reads well.
                     if len(new_name.split()) == length and new_name.lower() not in own_text:
                         new_names.append(new_name)
             if new_names:
@@ -238,6 +247,7 @@ class _Rules(Record, kw_only=False):
             return None
         number = self.draw.choice(numbers)
         new_number = self._stepped(number)
+        # A passage that has it, too, might answer.
         if new_number in pair.text:
             return None
         return _with_question_changed(pair, number, new_number)
@@ -248,6 +258,7 @@ class _Rules(Record, kw_only=False):
         So near a number reads like the right one. No step is 10: the digit is another one for sure.
         """
         step = self.draw.choice((1, 2, 3, 5))
+        # The last digit, with anything but digits behind it.
         last_digit = r"\d(?=\D*$)"
         return re.sub(last_digit, lambda digit: str((int(digit[0]) + step) % 10), number)
 
@@ -260,6 +271,7 @@ class _Rules(Record, kw_only=False):
         """
         with_digits = [name for name in identifiers(pair.question) if re.search(r"\d", name)]
         changeable = _changeable(pair, with_digits)
+        # In the passage as well, where it is changed.
         if not changeable:
             return None
         identifier = self.draw.choice(changeable)
@@ -279,6 +291,7 @@ class _Rules(Record, kw_only=False):
             return None
         words_of_question = [*_names_in(pair.question), *_NUMBER.findall(pair.question)]
         changeable: list[str] = []
+        # In the sentence, since the rest of the passage is left out.
         for word in _changeable(pair, words_of_question):
             if word in answer.text:
                 changeable.append(word)
@@ -286,6 +299,7 @@ class _Rules(Record, kw_only=False):
             return None
         word = self.draw.choice(changeable)
         new_word: str | None
+        # A number is stepped, a name exchanged.
         if word[0].isdigit():
             new_word = self._stepped(word)
         else:
@@ -304,6 +318,7 @@ class _Rules(Record, kw_only=False):
         if auxiliary is None:
             return None
         verb = auxiliary[1]
+        # These two do not take "n't" as they are.
         irregular = {"can": "can't", "will": "won't"}
         negated = irregular.get(verb, f"{verb}n't")
         return _with_question_changed(pair, verb, negated)
@@ -344,6 +359,7 @@ def _changeable(pair: AnsweredQuestion, words: Sequence[str]) -> list[str]:
     """
     changeable: list[str] = []
     for word in words:
+        # Beside the answer: a changed answer would be another kind of miss.
         if word in pair.text and word not in pair.answer:
             changeable.append(word)
     return changeable
@@ -369,6 +385,7 @@ def _with_question_changed(pair: AnsweredQuestion, old: str, new: str) -> Questi
     The changed question asks for something that the passage does not say.
     """
     # A function, for a new word as text would be read for backslashes.
+    # Once: a question that names it twice keeps the other place.
     question = re.sub(rf"\b{re.escape(old)}\b", lambda _: new, pair.question, count=1)
     return QuestionAndText(question, pair.text)
 
@@ -393,8 +410,10 @@ def without_answer(pair: AnsweredQuestion) -> str | None:
     sentence = answering_sentence(pair)
     if sentence is None:
         return None
+    # A space in the place of what was taken out.
     remainder = f"{pair.text[: sentence.start]} {pair.text[sentence.end :]}".strip()
     is_too_short = len(remainder.split()) < _FEWEST_WORDS_LEFT
+    # The answer may stand in other sentences, too.
     if is_too_short or pair.answer.lower() in remainder.lower():
         return None
     return remainder
@@ -443,6 +462,7 @@ def run_self_test(
     for case in read_cases(dataset, problems=Problems()):
         # The rules know English words only.
         is_english = (case.language or "en").startswith("en")
+        # Without an answer, or in a language that the rules do not know.
         if case.answerable is False or not is_english:
             continue
         pair = _answered_question(case, texts)
@@ -474,6 +494,7 @@ def _answered_question(case: Case, texts: Mapping[str, str]) -> AnsweredQuestion
             passage = _passage_with(evidence.text, document)
             return _with_place(case, passage, evidence.text, document_id)
     for text in case.reference_contexts or ():
+        # A reference that is copied from a context has a place there.
         if case.reference and case.reference in text:
             # Contexts have no id: by their beginnings they are told apart.
             return _with_place(case, text, case.reference, text[:40])
@@ -504,6 +525,7 @@ def _with_place(case: Case, passage: str, evidence: str, document: str) -> Answe
     answer = evidence
     if case.reference and case.reference in evidence:
         answer = case.reference
+    # The evidence is in the passage, and the answer in the evidence.
     start = passage.index(evidence) + evidence.index(answer)
     end = start + len(answer)
     return AnsweredQuestion(

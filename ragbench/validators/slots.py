@@ -41,8 +41,10 @@ def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
         rules: names of the rules of `RULES` that count.
     """
     applicable = _applicable_rules(query)
+    # Looked up once for the question, and then used for each chunk.
     for name in rules:
         if name in applicable:
+            # The first objection of the first rule is enough: one makes it a near miss.
             objection = next(RULES[name](query, text, quoted), "")
             if objection:
                 return objection
@@ -64,6 +66,7 @@ def _applicable_rules(query: str) -> frozenset[str]:
         names.update(("unknown", "cause", "comparison", "definition", "life", "row"))
     if identifiers(query):
         names.add("identifier")
+    # For a date, a time or a number.
     if any(_WORDS[f"asks_{kind}"].match(query) for kind in _KINDS_OF_ANSWERS):
         names.add("time")
     if _asks_what_is_not(query):
@@ -79,6 +82,7 @@ def _applicable_rules(query: str) -> frozenset[str]:
         names.add("number")
     if _NAME.search(query, 1):  # the first word has a capital in any case
         names.add("entity")
+    # By stems, since a text may have another form of the word.
     stems = _words_with_neighbours(query).keys()
     if not stems.isdisjoint(_opposites()):
         names.add("opposite")
@@ -142,6 +146,7 @@ def _is_identifier(word: str) -> bool:
     Its dashes are before it, as in --force. A digit counts beside ASCII letters alone: in a script
     without spaces, such as Chinese, a whole clause with a digit looks like one word.
     """
+    # Looked at first: amounts and ordinals have letters and digits, too.
     if _PLAIN.fullmatch(word):
         return False
     has_letter = re.search(r"[a-zA-Z]", word) is not None
@@ -161,17 +166,21 @@ def _other_identifier(query: str, text: str, quoted: str) -> Iterator[str]:
     An objection turns a seeming answer into a near miss. All rules take the same parameters: the
     question, the chunk's text, and its sentences that seem to answer.
     """
+    # Each by itself: one that is missing is enough.
     for identifier in identifiers(query):
         # However its parts are joined: INC-48213 is INC 48213.
         parts = re.findall(r"[^\W\d_]+|\d+", identifier.lower())
         joined_anyhow = r"[\W_]{0,2}".join(re.escape(part) for part in parts)
+        # In the chunk, in whatever form: it is about the right thing.
         if re.search(rf"(?<![^\W_]){joined_anyhow}(?![^\W_])", text.lower()):
             continue
         if _WORDS["version"].fullmatch(identifier) and _WORDS["range"].search(quoted):
             continue  # "Since v2.1" speaks of v2.3, too
+        # Of the whole chunk: a near miss may name the rival anywhere.
         for rival in identifiers(text):
             if _is_rival(identifier.lower(), rival.lower()):
                 yield f"'{identifier}' is not in this chunk; '{rival}' is"
+                # One rival is enough for each identifier.
                 break
 
 
@@ -182,13 +191,16 @@ def _is_rival(identifier: str, rival: str) -> bool:
     that names a rival answers the question for the wrong thing; any other identifier in it says
     nothing.
     """
+    # Any other option is a rival of an option.
     if _FLAG.match(identifier):
         return _FLAG.match(rival) is not None
     has_digit = re.search(r"\d", identifier) is not None
+    # Of one form but for the numbers.
     if has_digit and _without_digits(identifier) == _without_digits(rival):
         return True
     parts = re.split(r"[._/-]", identifier)
     rival_parts = re.split(r"[._/-]", rival)
+    # Of another number of parts, it names another kind of thing.
     if len(parts) != len(rival_parts):
         return False
     differing = 0
@@ -200,6 +212,7 @@ def _is_rival(identifier: str, rival: str) -> bool:
                 return False
     # Names in code share any part (load_config, save_config), others the first one.
     if "_" in identifier:
+        # At least one part must be common.
         return differing < len(parts)
     return parts[0] == rival_parts[0]
 
@@ -241,18 +254,23 @@ def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
     plain_quote = _normalised(quoted)
     for match in _WORDS["number"].finditer(question):
         number = match[0]
+        # In any form of writing.
         if re.search(_forms(number), plain_text):
             continue
+        # Percentages vary with each text, and name no thing.
         if _WORDS["percent"].match(question, match.end()):
             continue
         rivals: list[str] = []
+        # Any year of the chunk, whatever is beside it.
         if _is_year(number):
             rivals += _years(plain_text)
         neighbours = _neighbours(question, match.span())
+        # Other numbers only in the sentences that seem to answer, beside the same word.
         for candidate in _WORDS["number"].finditer(plain_quote):
             if neighbours & _neighbours(plain_quote, candidate.span()):
                 rivals.append(candidate[0])
         for rival in rivals:
+            # A number of the question's own is no rival.
             if rival not in question:
                 yield f"'{number}' is not in this chunk; '{rival}' is"
                 break
@@ -296,11 +314,14 @@ def _neighbours(text: str, span: tuple[int, int]) -> set[Neighbour]:
     """
     start, end = span
     neighbours: set[Neighbour] = set()
+    # Cut, so that the search does not go through the whole text.
     text_before = text[max(0, start - _REACH_OF_NEIGHBOUR) : start]
+    # One or two signs may lie between, such as a hyphen or a quote.
     word_before = re.search(r"([^\W\d_]+)\W{1,2}$", text_before)
     if word_before:
         neighbours.add(("before", _stem(word_before[1])))
     text_behind = text[end : end + _REACH_OF_NEIGHBOUR]
+    # With a unit or a currency sign as its word.
     word_behind = re.match(r"[ -]?([^\W\d_]+|[%€$])", text_behind)
     if word_behind:
         neighbours.add(("behind", _stem(word_behind[1])))
@@ -318,12 +339,14 @@ def _forms(number: str) -> str:
     if is_decade:
         # Any year of the decade names it: 1987 is in the 1980s.
         decade = digits[:3]
+        # Of the 1700s, the decade and the century are both named so.
         if not digits.endswith("00"):
             return decade
         century = int(digits[:2]) + 1
         return f"{decade}|{century}th"
     in_digits = rf"(?<!\d){re.escape(digits)}(?!\d)"
     spelled = table("ragbench.validators", "slots")["spelled"].split()
+    # Small numbers may be spelled out, or written in Roman letters.
     if digits.isdigit() and int(digits) < len(spelled):
         word = spelled[int(digits)]
         # Any Roman numeral may be it: where it is not, the chunk is only not objected to.
@@ -353,14 +376,17 @@ def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
     """
     query_tokens = frozenset(tokenise(query))
     common = function_words()["en"].split()
+    # From the second letter on: the first word has a capital anyway.
     for match in _NAME.finditer(query, 1):
         name = match[0]
         neighbours = _neighbours(query.lower(), match.span()) - _COMMON_NEIGHBOURS
         is_common_word = name.lower() in common
+        # Without a telling neighbour no name can be said to be in its place.
         if not neighbours or is_common_word or _is_in(name, text):
             continue
         for candidate in _NAME.finditer(quoted):
             rival = candidate[0]
+            # A name that is in the question as well is no rival.
             if not query_tokens.isdisjoint(tokenise(rival)):
                 continue
             if neighbours & _neighbours(quoted.lower(), candidate.span()):
@@ -375,6 +401,7 @@ def _is_in(name: str, text: str) -> bool:
     folded_name = _folded(name)
     words = set(re.findall(r"[a-z]+", _folded(text)))
     beginning = folded_name[:_COMMON_LETTERS]
+    # Four letters are enough for a form of a name; an objection must be sure.
     if any(word[:_COMMON_LETTERS] == beginning for word in words):
         return True
     similar_words = get_close_matches(folded_name, words, n=1, cutoff=_SPELLED_ALIKE)
@@ -412,9 +439,12 @@ def _opposite(query: str, text: str, quoted: str) -> Iterator[str]:
     in_query = _words_with_neighbours(query)
     in_quote = _words_with_neighbours(quoted)
     for stem, word in in_query.items():
+        # The sentences have the word itself.
         if stem in in_quote:
             continue
+        # Sorted, so that the same objection comes in every process.
         for opposite, is_anywhere in sorted(_opposites().get(stem, {}).items()):
+            # A question that has both words asks about both.
             if opposite not in in_quote or opposite in in_query:
                 continue
             rival = in_quote[opposite]
@@ -428,10 +458,12 @@ def _words_with_neighbours(text: str) -> Mapping[str, _Word]:
 
     So "the first director" and "a last director" have the same neighbour.
     """
+    # Articles would separate a word from its neighbour.
     plain = re.sub(r"\b(?:the|an?) ", "", text.lower())
     words: dict[str, _Word] = {}
     for match in re.finditer(r"[a-z]+", plain):
         neighbours = _neighbours(plain, match.span()) - _COMMON_NEIGHBOURS
+        # Of a word that comes twice, the last place counts.
         words[_stem(match[0])] = _Word(match[0], neighbours)
     return words
 
@@ -445,6 +477,7 @@ def _opposites() -> Mapping[str, Mapping[str, bool]]:
     """
     entries = table("ragbench.validators", "slots")
     opposites: dict[str, dict[str, bool]] = {}
+    # Verbs last: a pair of both lists counts as opposite anywhere.
     for key, is_anywhere in (("antonyms", False), ("verbs", True)):
         for pair in entries[key].split("|"):
             word, opposite = pair.split()
@@ -465,6 +498,7 @@ def _stem(word: str) -> str:
     """
     if _WORDS["ambiguous"].match(word):
         return word  # what is close to the station is not closed
+    # Irregular forms are listed; the others are cut to their stem.
     irregular = table("ragbench.validators", "slots")["irregular"]
     return "".join(tokenise(irregular.get(word, word)))
 
@@ -481,9 +515,11 @@ def _affirms(query: str, text: str, quoted: str) -> Iterator[str]:
     An objection turns a seeming answer into a near miss. All rules take the same parameters: the
     question, the chunk's text, and its sentences that seem to answer.
     """
+    # Without its "not", as the text would say it.
     query_tokens = frozenset(parse_question(_WORDS["not"].sub(" ", query)).tokens)
     shared = query_tokens.intersection(tokenise(quoted))
     says_the_same = len(shared) >= _AFFIRMED * len(query_tokens)
+    # A denial in the sentences may be the very answer.
     if says_the_same and not _WORDS["denies"].search(quoted):
         yield "it says what is so, and the question asks what is not"
 
@@ -506,7 +542,9 @@ def _says_unknown(query: str, text: str, quoted: str) -> Iterator[str]:
     last_word = unknown[0].split()[-1].lower()
     if last_word in query.lower():
         return  # a question about what is unknown
+    # The sentences without the phrase that says so.
     around = f"{quoted[: unknown.start()]} {quoted[unknown.end() :]}"
+    # Words that neither question nor phrase has.
     new_tokens = set(parse_question(around).tokens).difference(tokenise(query))
     if len(new_tokens) <= _MOST_NEW_WORDS:
         phrase = unknown[0].strip(" :")
@@ -565,12 +603,14 @@ def _other_direction(query: str, text: str, quoted: str) -> Iterator[str]:
             continue
         topic = question["named"]
         topic_tokens = frozenset(parse_question(topic).tokens)
+        # Anywhere in the chunk: then it does tell what is asked.
         if any(_tells(sentence, topic_tokens, direction) for sentence in _sentences(text)):
             return
         for sentence in _sentences(quoted):
             verb = _WORDS[direction.wrong].search(sentence)
             if verb is None:
                 continue
+            # What comes before the verb is its subject.
             subject_tokens = tokenise(sentence[: verb.start()])
             # Half of its words as the subject of the verb are enough: "acid rain" is "the rain".
             if 2 * len(topic_tokens.intersection(subject_tokens)) >= len(topic_tokens):
@@ -585,9 +625,11 @@ def _tells(sentence: str, topic_tokens: Set[str], direction: _Direction) -> bool
     """
     wrong_verb = _WORDS[direction.wrong].search(sentence)
     if wrong_verb is not None:
+        # What comes behind the verb is its object.
         object_tokens = tokenise(sentence[wrong_verb.end() :])
         if not topic_tokens.isdisjoint(object_tokens):
             return True
+    # Without a verb of the right direction the sentence tells nothing of it.
     if _WORDS[direction.right].search(sentence) is None:
         return False
     return not topic_tokens.isdisjoint(tokenise(sentence))
@@ -618,6 +660,7 @@ def _one_side(query: str, text: str, quoted: str) -> Iterator[str]:
     right_tokens = set(parse_question(right).tokens)
     sides = ((left, left_tokens - right_tokens), (right, right_tokens - left_tokens))
     for name, own_tokens in sides:
+        # A side without words of its own cannot be looked for.
         if own_tokens and not _is_named(name, own_tokens, text):
             yield f"'{name.strip()}' is not in this chunk"
 
@@ -629,6 +672,7 @@ def _is_named(name: str, tokens: Set[str], text: str) -> bool:
     """
     if not tokens.isdisjoint(tokenise(text)) or _is_in(name, text):
         return True
+    # Without spaces and dashes: "t-DPT" is "tDPT".
     name_letters = re.sub(r"\W+", "", name).lower()
     text_letters = re.sub(r"\W+", "", text).lower()
     return name_letters in text_letters
@@ -647,10 +691,12 @@ def _undefined(query: str, text: str, quoted: str) -> Iterator[str]:
         return
     term = question["named"]
     tokens = set(parse_question(term).tokens)
+    # Not named at all: nothing can define it there.
     if not _is_named(term, tokens, text):
         yield f"'{term}' is not in this chunk"
         return
     in_contrast = re.compile(_WORDS["contrast"].pattern + re.escape(term), re.IGNORECASE)
+    # Without the contrasts, the term must still be there.
     without_contrasts, contrasts = in_contrast.subn(" ", text)
     if contrasts and not _is_named(term, tokens, without_contrasts):
         yield f"it names '{term}' only beside another thing"
@@ -672,6 +718,7 @@ def _life_date(query: str, text: str, quoted: str) -> Iterator[str]:
     asks_when = _WORDS["asks_time"].match(query) or _WORDS["asks_date"].match(query)
     asks_about_life = _WORDS["life"].search(query) is not None
     if not asks_when or asks_about_life:
+        # A question about a life is answered by just such dates.
         return
     lives: list[str] = []
     for dates in _WORDS["life_date"].finditer(quoted):
@@ -679,6 +726,7 @@ def _life_date(query: str, text: str, quoted: str) -> Iterator[str]:
             lives.append(dates[0])
     if not lives:
         return
+    # What is left without the dates of lives.
     elsewhere = quoted
     for life in lives:
         elsewhere = elsewhere.replace(life, " ")
@@ -693,6 +741,7 @@ def _is_life(dates: re.Match[str]) -> bool:
     """
     if dates["birth"] is None:
         return True  # "born in 1815" is written with the word
+    # Both are years, by the expression.
     years = int(dates["death"]) - int(dates["birth"])
     return _SHORTEST_LIFE <= years <= _LONGEST_LIFE
 
@@ -714,7 +763,9 @@ def _other_row(query: str, text: str, quoted: str) -> Iterator[str]:
         return
     row_text = text[row.span.start : row.span.end]
     if row.header is not None:
+        # The header may have the word that the question asks by.
         row_text += f" {text[row.header.start : row.header.end]}"
+    # Digits are in many rows by chance.
     query_words = {token for token in parse_question(query).tokens if not token.isdigit()}
     if query_words and query_words.isdisjoint(tokenise(row_text)):
         yield "its row is of another thing"
@@ -739,16 +790,20 @@ def _no_predicate(query: str, text: str, quoted: str) -> Iterator[str]:
     # A text that denies something may answer no in words of its own.
     if not names or _WORDS["denies"].search(text):
         return
+    # All that names the subject, with the noun behind a name.
     subject_tokens = _tokens_of([*names, *_BEHIND_NAME.findall(query)])
     verb_tokens = _tokens_of(_WORDS["any_feature"].findall(query))
     content_tokens: list[str] = []
+    # What is neither subject nor an auxiliary such as "support".
     for token in parse_question(query).tokens:
         if token not in subject_tokens and token not in verb_tokens:
             content_tokens.append(token)
     predicate = content_tokens[-_WORDS_OF_PREDICATE:]
+    # The words before the last two are the subject's, too.
     subject_tokens.update(content_tokens[:-_WORDS_OF_PREDICATE])
     text_tokens = set(tokenise(text))
     has_subject = subject_tokens <= text_tokens
+    # It is about the subject, and has none of what is asked of it.
     if predicate and has_subject and text_tokens.isdisjoint(predicate):
         yield "it tells other things of what the question names"
 
@@ -786,6 +841,7 @@ def without_echo(query: str, text: str) -> str:
     """
     question = query.strip(" ?!.\n").lower()
     lower_text = text.lower()
+    # The quick test first: most texts hold no echo.
     if len(question.split()) < _FEWEST_WORDS or question not in lower_text:
         return text
     if len(lower_text) != len(text):
@@ -794,6 +850,7 @@ def without_echo(query: str, text: str) -> str:
     start = 0  # of the sentence that holds the echo
     echo_before = 0  # where the echo before begins
     blanked = 0  # up to where letters are blanks already
+    # With the marks behind it, which belong to the echo.
     for echo in re.finditer(re.escape(question) + r"[ ?!.]*", lower_text):
         # The sentence with the question begins behind the mark that ends the one before. Up to the
         # last echo every letter was looked at: a text may be one long sentence full of echoes.
@@ -802,6 +859,7 @@ def without_echo(query: str, text: str) -> str:
         echo_before = echo.start()
         end = echo.end()
         before = lower_text[max(start, echo.start() - _CLAIM_WITHIN) : echo.start()]
+        # A few hundred characters: a reply begins at once.
         behind = lower_text[end : end + _ANSWER_WITHIN]
         # "This passage answers it" behind the question, unless a yes or a no comes first.
         promise = None
@@ -812,6 +870,7 @@ def without_echo(query: str, text: str) -> str:
         is_question = "?" in echo[0] or _WORDS["asks"].match(query)
         has_reply = not is_question or _is_reply(question, behind)
         # "Related questions:" before it claims that an answer is here, and is none.
+        # It stays: what follows is a reply, and nothing claims to answer.
         if has_reply and not promise and not _WORDS["claim"].search(before):
             continue
         if promise:
@@ -834,11 +893,13 @@ def _is_reply(question: str, behind: str) -> bool:
     """
     if _WORDS["yes"].match(behind):
         return True
+    # Only the sentence right behind it.
     sentence = _WORDS["next"].split(behind, maxsplit=1)[0]
     is_next_question = behind[len(sentence) : len(sentence) + 1] == "?"
     if _WORDS["promise"].match(sentence) or is_next_question:
         return False
     new_tokens = set(parse_question(sentence).tokens).difference(tokenise(question))
+    # Two new words, or one with a digit.
     if len(new_tokens) > 1:
         return True
     return any(letter.isdigit() for letter in "".join(new_tokens))
@@ -852,6 +913,7 @@ def without_marks(query: str, text: str) -> str:
     To the reader, a model, an item of a list looks like one that is asked for: of 200 texts that do
     not answer it took 48 for answers with a bullet at each sentence, and 17 without.
     """
+    # Words and numbers of the question, which labels may be.
     query_words = re.findall(r"[\d.]*\d|[^\W\d_]+", query.lower())
     unmarked = _WORDS["marks"].sub(partial(_blanked_mark, query_words), text)
     if not unmarked.strip():
@@ -869,6 +931,7 @@ def _blanked_mark(query_words: Sequence[str], mark: re.Match[str]) -> str:
         mark: of a list, HTML or Markdown; its group that matched, if any, is its number or label.
     """
     label = mark[mark.lastindex or 0]
+    # A label that the question names is part of the answer.
     if label.lower() in query_words:
         return mark[0]
     return " " * len(mark[0])

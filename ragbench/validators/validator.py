@@ -59,10 +59,13 @@ def in_conversation(
     Args:
         history: the messages before the query; empty without any.
     """
+    # `Callable[...]`: the protocol has no history, which some validators take all the same.
     validate: Callable[..., Verdict] = validator.validate
+    # Without messages every validator is asked in the plain way.
     keyword = history_keyword(validate) if history else None
     if keyword is None:
         return validate(query, chunks)
+    # Under the name that the validator's own parameter has.
     return validate(query, chunks, **{keyword: history})
 
 
@@ -90,6 +93,7 @@ class CascadeValidator:
 
         Otherwise it would be only one of its validators, under another name.
         """
+        # Written so that NaN is refused as well.
         if not 0 <= self.low < self.high <= 1:
             raise ConfigError(
                 f"cascade: low and high must lie in [0, 1], low first, not {self.low:g} and "
@@ -119,11 +123,13 @@ class CascadeValidator:
         """
         verdict = in_conversation(self.first, query, chunks, history)
         probability = verdict.answer_probability
+        # Below `low` and from `high` on the cheap verdict holds.
         escalates = bool(chunks) and self.low <= probability < self.high
         reason = f"{self.first.name} was sure enough"
         if escalates:
             verdict = in_conversation(self.second, query, chunks, history)
             reason = f"{self.first.name} was unsure ({probability:.2f}): {self.second.name} decided"
+        # Its own name stays in front, so that a reader sees both.
         return replace(
             verdict,
             validator=f"cascade: {verdict.validator}",
@@ -169,5 +175,6 @@ def default_validator() -> str:
 
     The local one needs two packages; words alone need none.
     """
+    # Found, not imported: that would take long.
     needed = ("onnxruntime", "tokenizers")
     return "local" if all(find_spec(name) is not None for name in needed) else "lexical"

@@ -68,6 +68,7 @@ class Finding(Record):
     beside: Sequence[Span] = ()
     """Other places that are quoted."""
     reason: str = ""
+    """Why the chunk is relevant, in words; empty where the validator gives none."""
     answered: float | None = None
     """That it answers just this question, in [0, 1], where a second opinion was asked; None where
     the probability says all."""
@@ -102,17 +103,20 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
         if topic == finding.probability:
             return finding
         return replace(finding, probability=topic)
+    # Rows first, since objections read what is quoted.
     finding = _with_rows(question, finding)
     probability = topic
     doubt = ""
     # Of several questions each is looked at by itself: that a text answers another one is no news.
     opinion = finding.answered
     if opinion is not None and len(split_query(question)) == 1:
+        # A second opinion can only lower: the topic alone is no answer.
         probability = min(topic, rule.on_scale(opinion))
         # A near miss falls below a threshold that the topic reaches: it is not "probably there".
         highest_reached = limits.relevant
         if topic >= limits.present:
             highest_reached = limits.present
+        # Only where the opinion costs it a threshold is there something to doubt.
         if probability < highest_reached:
             doubt = _ANSWERS_OTHER
     text = finding.chunk.text
@@ -126,16 +130,19 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
         end = _end_of_next_sentence(text, last_span.end)
         behind = text[last_span.end : end]
         says_more_behind = len(_new_words(question, behind)) >= _FEWEST_NEW_WORDS
+        # A reader with a second tower that found an answer is trusted with the sentence below.
         if finding.answered is not None and says_more_behind:
             spans = (*spans[:-1], Span(last_span.start, end))
             quoted += behind
         else:
             objection = "it only repeats the question"
     # What a slot says is more exact than that the question is repeated.
+    # Looked at in any case, also where the question is repeated.
     slot_objection = unbound(question, text, quoted, rule.slots)
     if slot_objection:
         objection = slot_objection
     if objection:
+        # Never raised: it may be below already.
         probability = min(probability, NO_ANSWER)
         doubt = objection
     return replace(finding, probability=probability, topic=topic, doubt=doubt, spans=spans)
@@ -151,6 +158,7 @@ def _doubted(finding: Finding, doubt: str) -> Finding:
     """
     if finding.probability <= NO_ANSWER:
         return finding
+    # `topic` is 0 where nothing was settled: the probability stands in.
     topic = max(finding.topic, finding.probability)
     return replace(finding, probability=NO_ANSWER, topic=topic, doubt=doubt)
 
@@ -173,9 +181,11 @@ def _with_rows(question: str, finding: Finding) -> Finding:
     rows: list[TableRow] = []
     spans = _rows_parted(question, text, finding.spans, rows)
     beside = _rows_parted(question, text, finding.beside, rows)
+    # Most texts hold no table.
     if not rows:
         return finding
     row_spans = [row.span for row in rows]
+    # Rows with some word of the question, if there are any.
     spans_with_words = [span for span in row_spans if _shared_words(question, text, span)]
     if spans_with_words:
         row_spans = spans_with_words
@@ -197,6 +207,7 @@ def _rows_parted(
     outside: list[Span] = []
     for place in places:
         best_rows = _best_rows(question, text, rows_in(text, place))
+        # `rows` belongs to the caller, for spans and for what is quoted beside them.
         rows += best_rows
         if not best_rows:
             outside.append(place)
@@ -212,12 +223,14 @@ def _best_rows(question: str, text: str, rows: Sequence[TableRow]) -> list[Table
     best_rows: list[TableRow] = []
     highest_count = 0
     for row in rows:
+        # A header has no value.
         if row.span in headers:
             continue
         count = _shared_words(question, text, row.span)
         if count > highest_count:
             highest_count = count
             best_rows = []
+        # All rows with the highest count, also where that is 0.
         if count == highest_count:
             best_rows.append(row)
     return best_rows
@@ -276,6 +289,7 @@ def decide(
     """
     limits = rule.thresholds
     whole = QueryPart(text=query)
+    # For the whole query first, whatever parts it has.
     findings = [settled(query, finding, rule) for finding in ask(whole)]
     is_unclear = WarningKind.UNCLEAR_QUERY in [warning.kind for warning in intake.warnings]
     if is_unclear:
@@ -283,6 +297,7 @@ def decide(
     probability = max((finding.probability for finding in findings), default=0.0)
     parts: list[_JudgedPart] = []
     if answer_probability is not None:
+        # The validator has judged the query as a whole: parts are not asked about.
         probability = rule.on_scale(answer_probability)
         if is_unclear:
             probability = min(probability, NO_ANSWER)
@@ -291,13 +306,17 @@ def decide(
         if len(pieces) > 1:
             parts = [_judged_part(piece, ask, rule) for piece in pieces]
             findings = [_with_parts(finding, parts, limits) for finding in findings]
+            # Also where the whole seemed to answer: each part must be stated.
             probability = _of_parts(probability, parts, limits)
+    # By the same threshold as the answer.
     not_stated = [part.text for part in parts if part.probability < limits.present]
     present = probability >= limits.present and bool(findings)
     doubt = ""
+    # Only a Yes is worth withholding.
     if present:
         doubt = _why_unreliable(query, findings, rule)
     present = present and not doubt
+    # With what is left of `present`: a withheld Yes makes the retrieval Partial.
     relevant = _relevant_findings(findings, limits, present=present)
     evidence = tuple(_quoted_evidence(relevant))
     word, worth = _in_words(probability, rule, doubt, present=present)
@@ -312,6 +331,7 @@ def decide(
     return Verdict(
         query_id="",
         relevant_chunk_ids=tuple([finding.chunk.id for finding in relevant]),
+        # Rounded to four digits, so that machines agree on what is stored.
         relevance={finding.chunk.id: round(finding.probability, 4) for finding in findings},
         answer_present=present,
         answer_probability=round(probability, 4),
@@ -357,6 +377,7 @@ def _in_words(
     if limit is None:
         return None, None
     word = limit.word
+    # The worth below stays that of the probability, not of the weaker word.
     if word is AnswerWord.YES and not present:
         word = AnswerWord.LIKELY
     return word, answer_worth(limit, probability, rule.labels)
@@ -370,6 +391,7 @@ def _why_unreliable(query: str, findings: Sequence[Finding], rule: DecisionRule)
     """
     if not rule.withholds:
         return ""
+    # The chunk that decides the verdict.
     best = max(findings, key=lambda finding: finding.probability)
     question = query
     if len(split_query(query)) > 1:
@@ -383,7 +405,9 @@ class _JudgedPart(NamedTuple):
     text: str
     """In the words of the user."""
     findings: Sequence[Finding]
+    """Only of chunks that name the part's subject."""
     probability: float
+    """That of its best chunk; 0 without any."""
 
 
 def _judged_part(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
@@ -399,6 +423,7 @@ def _judged_part(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
         shared_tokens = context_tokens.intersection(tokenise(finding.chunk.text))
         # Half of them: a chunk may call a thing by a part of its name.
         if 2 * len(shared_tokens) >= len(context_tokens):
+            # With the context in it, so that slots compare with the right names.
             findings.append(settled(part.question, finding, rule))
     probability = max((finding.probability for finding in findings), default=0.0)
     return _JudgedPart(part.text, findings, probability)
@@ -416,6 +441,7 @@ def _of_parts(whole: float, parts: Sequence[_JudgedPart], limits: Thresholds) ->
         whole: the probability for the query as a whole.
     """
     least = min(part.probability for part in parts)
+    # At least relevant, and rather stated than not: the whole may then speak.
     if least >= max(limits.relevant, _STATED):
         return max(whole, least)
     return least
@@ -431,9 +457,11 @@ def _with_parts(whole: Finding, parts: Sequence[_JudgedPart], limits: Thresholds
     stated: list[Finding] = []
     for part in parts:
         for finding in part.findings:
+            # The same chunk, by identity: parts were asked about the same objects.
             if finding.chunk is whole.chunk and finding.probability >= limits.present:
                 stated.append(finding)
     best = max([whole, *stated], key=lambda finding: finding.probability)
+    # Quotes of all parts that the chunk states.
     spans = list(best.spans)
     for finding in stated:
         spans += finding.spans
@@ -444,6 +472,7 @@ def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
     """Places of a text in reading order, overlapping ones joined, so that none is quoted twice."""
     joined: list[Span] = []
     for span in sorted(set(spans)):
+        # Touching ones stay apart, as sentences that follow each other.
         if joined and span.start < joined[-1].end:
             previous = joined.pop()
             span = Span(previous.start, max(previous.end, span.end))
@@ -462,13 +491,16 @@ def _relevant_findings(
     A finding is what a validator found in one chunk.
     """
     # Sorting keeps the order of equals: the retriever's.
+    # Of equal probability, the one that is surer on its topic.
     ranked = sorted(findings, key=lambda finding: (-finding.probability, -finding.topic))
     if present:
         sure = [finding for finding in ranked if finding.probability >= limits.present]
+        # None: the validator's own probability decided, and no chunk's.
         if sure:
             return sure
     relevant: list[Finding] = []
     for finding in ranked:
+        # A near miss stays relevant by its topic.
         if max(finding.probability, finding.topic) >= limits.relevant:
             relevant.append(finding)
     if present and not relevant:
@@ -482,10 +514,12 @@ def _quoted_evidence(relevant: Sequence[Finding]) -> Iterator[EvidenceQuote]:
 
     A user checks by them whether the verdict is right.
     """
+    # The best chunks only: a verdict must stay readable.
     for finding in relevant[:_QUOTED_CHUNKS]:
         chunk = finding.chunk
         places: list[Span] = []
         for place in (*finding.spans, *finding.beside):
+            # A heading alone proves nothing.
             if is_heading(chunk.text, place):
                 place = Span(place.start, _end_of_next_sentence(chunk.text, place.end))
             places.append(place)
@@ -525,6 +559,7 @@ def _message_of_verdict(
         return f"The answer is in the retrieved data: {chunks}."
     best = relevant[0]
     kind = "The answer is probably there"
+    # Some parts are stated, and not all.
     if not_stated and len(not_stated) < parts:
         kind = "The answer is there in part"
     elif best.doubt:
@@ -583,6 +618,7 @@ def _missing_words(query: str, text: str) -> str:
     content_tokens = set(parse_question(query).tokens).difference(asking_tokens)
     text_tokens = set(tokenise(text))
     missing_words: list[str] = []
+    # Words as written, each once.
     for word in dict.fromkeys(re.findall(r"[^\W_][\w'’-]*", query)):
         tokens = tokenise(word)
         if content_tokens.intersection(tokens) and text_tokens.isdisjoint(tokens):

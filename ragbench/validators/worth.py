@@ -66,6 +66,7 @@ class Worth(Record):
             steep: the validator's own logit.
             chunks: among how many chunks it is the best one.
         """
+        # More chunks were never measured.
         pool_size = min(chunks, LARGEST_POOL)
         return self.slope * steep + self.offset + self.size * math.log(pool_size)
 
@@ -98,6 +99,7 @@ def answer_worth(limit: WordLimit, probability: float, labels: int) -> AnswerWor
     Args:
         labels: how many labels a calibration was learned from; 0 without one.
     """
+    # On the user's own labels a probability comes true as often as it says.
     if labels:
         return AnswerWorth(share=round(probability, 4), labels=labels)
     return AnswerWorth(share=limit.share, low=limit.low, high=limit.high)
@@ -134,10 +136,12 @@ def unreliable(question: str, text: str, spans: Sequence[Span]) -> str:
     sentences = 0
     for span in split_sentences(question):
         words = question[span.start : span.end].split()
+        # "Good morning!" before a question is none of its sentences.
         if len(words) > _MOST_WORDS_OF_GREETING:
             sentences += 1
     if sentences > 1:
         return "the question has several sentences"
+    # One place in a table is enough.
     if any(_is_in_table(text, span) for span in spans):
         return "the answer would be in a table of figures"
     return ""
@@ -150,20 +154,25 @@ def _is_in_table(text: str, span: Span) -> bool:
 
     Validators that read sentences are often wrong on rows of figures.
     """
+    # Rows of the table so far.
     rows = 0
     touches = False
     start = 0
     for line in text.splitlines(keepends=True):
         end = start + len(line)
+        # Borders and units apart are taken out, and a row is figures at its end.
         is_row = _ROW.fullmatch(_BORDERS.sub(" ", line).strip()) is not None
         is_long = len(line.split()) > _LONGEST_LABEL
         if is_row:
             rows += 1
+        # Short lines without a full stop may be labels within the table.
         if not is_row and (is_long or _ENDS_SENTENCE.search(line)):
             rows = 0  # a sentence: what is above it is another table
             touches = False
         elif start < span.end and span.start < end:
+            # The line and the place overlap.
             touches = True
+        # Both may become true in either order.
         if rows >= _ROWS and touches:
             return True
         start = end

@@ -92,8 +92,10 @@ def ablate(
     if limit is not None and limit < 1:
         raise ConfigError(f"limit must be at least 1, not {limit}")
     manifest = read_manifest(RunFolder(path=run).manifest)
+    # Refused before the cases are read: a metric that needs an answer or a model.
     columns, missing = _metrics_and_notes(manifest, metrics, has_answers=rag is not None)
     matching = Matching(manifest.settings["matching"])
+    # Before the first case: a missing package is an error before anything is paid for.
     import_packages_of(variants, rag)
     with ExitStack() as stack:
         answering = None
@@ -109,15 +111,18 @@ def ablate(
                 answering=answering,
             )
             trials.append(trial)
+        # Threads, since operators wait for services or work outside of Python.
         pool = stack.enter_context(ThreadPoolExecutor(max_workers=max(1, concurrency)))
         replay = _Replay(
             trials=trials,
             matching=matching,
             plan=Plan(columns, matching=matching),
+            # A list of its own for each metric, which `_score_best_orders` fills.
             best=[[] for _ in columns],
             pool=pool,
         )
         cases = islice(open_traces(run), limit)
+        # An empty window is the end of the cases.
         while window := list(islice(cases, _WINDOW)):
             replay.take([_trace_as_retrieved(case.trace) for case in window])
             advance(len(window))
@@ -125,6 +130,7 @@ def ablate(
         raise RunMismatchError(f"{run} holds no retrieval to replay")
     ablation = replay.ablation(manifest, counter, confidence=confidence, price=price)
     generator = None if rag is None else type(rag).__name__
+    # Named only where a RAG was asked for answers.
     return replace(ablation, generator=generator, notes=(*ablation.notes, *missing))
 
 
@@ -143,6 +149,7 @@ def _dated(variants: Sequence[Variant], run: Path) -> list[Variant]:
     same whenever it is made.
     """
     with Journal(RunFolder(path=run).journal) as journal:
+        # The first of the run's starts: one that went on has several.
         began = min(journal.runs.started().values())
     now = datetime.fromisoformat(began[:10]).replace(tzinfo=UTC)
     return [replace(variant, stage=variant.stage.dated(now)) for variant in variants]
@@ -173,11 +180,13 @@ class _Replay(Record):
         """
         self._score_best_orders(window)
         for trace in window:
+            # In the order of the cases: the labels of clusters are paired with it at the end.
             self.clusters[trace.case.id] = trace.case.cluster
             self.gold.extend(trace.case.gold_pair)
             result = trace.retrieval.value
             if result is not None:
                 self.depths.append(len(result))
+                # Without scores nothing is counted.
                 self.score_orders.add(result.scores or ())
         first_trial = self.trials[0]
         for trial in self.trials:
@@ -192,6 +201,7 @@ class _Replay(Record):
 
         A report shows how much there is to gain by another order at all.
         """
+        # Cases without known gold have no best order, and no share in the ceiling.
         best_orders: list[Trace] = []
         for trace in window:
             best = best_order(trace, self.matching)
@@ -215,17 +225,21 @@ class _Replay(Record):
         measured: list[Measured] = []
         for trial in self.trials:
             has_acted = trial.acted > 0
+            # A variant that acted on no case cannot differ from the first one.
             measured.append(Measured(name=trial.variant.name, acted=has_acted, values=trial.values))
+        # Labels pair with `clusters` by position: both are in the order of the cases.
         labels = clusters_of([*self.clusters.values()], self.gold)
         clusters = dict(zip(self.clusters, labels, strict=True))
         effects, family = variant_effects(metrics, measured, clusters, confidence=confidence)
         reports: list[VariantReport] = []
+        # Rows of effects come in the order of the trials.
         for position, (trial, row) in enumerate(zip(self.trials, effects, strict=True)):
             reports.append(trial.report(row, is_first=position == 0, price=price))
         return Ablation(
             dataset=manifest.dataset.name,
             rag=manifest.rag.name,
             cases=len(self.clusters),
+            # Cases with a retrieval: the others could not be replayed.
             replayed=len(self.depths),
             depth=int(statistics.median(self.depths)),
             metrics=metrics,
@@ -248,6 +262,7 @@ class _Replay(Record):
         rising = self.score_orders.note()
         if rising is not None:
             yield rising
+        # There is a depth: a run without any retrieval to replay is refused before.
         depth = int(statistics.median(self.depths))
         if depth < _SHALLOW:
             yield (
@@ -295,10 +310,12 @@ def _metrics_of_run(
     """
     computed: list[Metric] = []
     missing: list[str] = []
+    # First, so that tables show the answers before the retriever.
     if has_answers:
         computed += parse_metrics(_OF_ANSWERS)
     for metric in metrics_of(manifest):
         definition = metric.definition
+        # A metric that asks a model, or draws at random, would differ without any change.
         if definition.group is not Group.RETRIEVER or not definition.deterministic:
             continue
         # No model is asked by an ablation, and the run's answers belong to other contexts.

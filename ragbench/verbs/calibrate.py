@@ -72,6 +72,7 @@ def calibrate_dump(
     """
     validator = make()
     import_packages_of(validator)
+    # The rule that a calibration replaces: a validator without one decides in a way of its own.
     rule = getattr(validator, "limits", None)
     if not isinstance(rule, DecisionRule):
         raise ConfigError(f"the validator '{validator.name}' takes no calibration")
@@ -80,7 +81,9 @@ def calibrate_dump(
     tally = partial(_keep_verdict, judged, skipped, advance)
     queries = _labelled_queries(dump, skipped)
     stage = dump_stage(validator, b"")  # nothing is kept under its identity
+    # Of other engines the number of workers is that of processes, and no limit of calls.
     concurrency = workers if engine == "local" and stage.bears_calls else None
+    # A journal in memory: verdicts are only needed until the calibration is learned.
     with opened_engine(engine, workers=workers) as opened, Journal(None) as journal:
         run = Running(
             journal=journal,
@@ -90,6 +93,7 @@ def calibrate_dump(
             report=lambda _: None,
         )
         try:
+            # None: an engine without workers judges in this process.
             if opened.fewest is None:
                 judge_here(queries, stage, run, tally)
             else:
@@ -97,6 +101,7 @@ def calibrate_dump(
                 with WorkerPool(call, opened, stopped=stopped) as pool:
                     judge_on_workers(queries, stage, pool, run, tally)
         except (InterruptedRunError, KeyboardInterrupt):
+            # Of workers and flows comes an InterruptedRunError, of Ctrl-C in this thread the other.
             if not stopped():  # Ctrl-C in a notebook, which nobody has turned into a request
                 raise
             message = "the labels were not all judged; nothing was written"
@@ -107,6 +112,7 @@ def calibrate_dump(
             "answer_present (true or false), or name the field with --field answer_present=FIELD"
         )
         no_label = Problem(message=message, path=dump.name, field="answer_present")
+        # Problems of reading come first: they may be why no label was found.
         raise DataError(dump.problems.items or [no_label])
     report = calibrate(
         judged,
@@ -115,6 +121,7 @@ def calibrate_dump(
         error=error,
         seed=seed,
         shipped=rule.thresholds,
+        # A calibration holds for the model that it was learned with.
         model=getattr(validator, "model_digest", ""),
     )
     return DumpCalibration(

@@ -75,6 +75,7 @@ def select_cases(
         cases = [case for case in cases if case.cause is cause]
     # Only the cases that are shown are read whole: a run may have many thousands.
     ids = ranked(cases, report, position)
+    # The whole number is returned beside the rows, so that a reader sees how many are left out.
     return len(ids), list(report.find(ids[:limit]))
 
 
@@ -109,8 +110,8 @@ def ranked(cases: Iterable[IndexedCase], report: Report, position: int | None) -
 def write_dataset(run: Path, cases: Iterable[CaseRow], folder: Path) -> Mapping[str, int]:
     """Writes cases of a run as a dataset: cases.jsonl, and in provenance.jsonl where each is from.
 
-    The cases are those of the run, with all that is known of them; one whose gold is not known says
-    in its metadata, under ``needs``, which labels it lacks.
+    The cases are those of the run, with all that is known of them; one whose gold is not known has
+    in its metadata, under ``missing_labels``, which labels it lacks.
 
     Returns:
         How many cases lack which label.
@@ -121,11 +122,13 @@ def write_dataset(run: Path, cases: Iterable[CaseRow], folder: Path) -> Mapping[
     target = folder / CASES_FILE
     if target.exists():
         raise ConfigError(f"{target} is there already: name another folder with -o")
+    # By id, in the order of the cases; the rows themselves are not kept.
     causes = {row.id: row.attribution for row in cases}
     lacking: Counter[str] = Counter()  # filled while the cases are written, one at a time
     make_private_folder(folder)
     with Journal(RunFolder(path=run).journal) as journal:
         write_cases(_cases_with_needs(journal, [*causes], lacking), target)
+    # Written whole or not at all; the cases before it, so that a folder is refused by their file.
     with written_whole(folder / "provenance.jsonl") as file:
         for id, attribution in causes.items():
             line = {
@@ -182,6 +185,7 @@ def find_case(report: Report, name: str) -> CaseRow:
     Raises:
         ConfigError: the run has no such case, or several whose questions begin so.
     """
+    # An id comes first, so that every case can be named for sure.
     row = next(report.find([name]), None)
     if row is not None:
         return row
@@ -255,9 +259,11 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
         suffix = _SUFFIXES.get(to, f".{to}")
         target = run_path / f"samples{suffix}"
     else:
+        # A name that the user gives is taken as it is, without the usual ending.
         target = path_of(out)
     scores = Scores(metrics=names, cells=cases.latest_cells)
     exported = export(to, cases.traces(run_path), target, scores=scores)
+    # Known only now: `export` has taken every case.
     exported.unfinished = cases.unfinished
     return exported
 
@@ -282,11 +288,13 @@ class _CasesToExport:
         While a case is out, `latest_cells` has its scores; `unfinished` is right at the end.
         """
         for row in open_traces(run):
+            # A bool counts as 1: one metric without a cell makes the case unfinished.
             self.unfinished += None in row.cells
             cells: dict[str, Cell] = {}
             for name, cell in zip(self.names, row.cells, strict=True):
                 if cell is not None:
                     cells[name] = cell
+            # Emptied, not replaced: the export holds the same mapping.
             self.latest_cells.clear()
             self.latest_cells[row.trace.case.id] = cells
             if self.for_rank_tools:
@@ -304,6 +312,7 @@ def _trace_for_rank_tools(row: RunCase) -> Trace:
     """
     trace = row.trace
     result = trace.context.value
+    # The matches of the chunks that were shown, as rank metrics read them.
     stage = "retrieve" if trace.post_retrieval is None else POST_RETRIEVE
     matched = row.matches.get(stage)
     # Without ids there is nothing to name; gold that is known by its text has no ids, either.
@@ -319,6 +328,7 @@ def _trace_for_rank_tools(row: RunCase) -> Trace:
     context_ids: list[str] = []
     scores: list[float] = []
     for rank, id in enumerate(result.context_ids, start=1):
+        # A further chunk of gold that a chunk before it has: rank metrics pass it over.
         if rank in matched.repeated:
             continue
         contexts.append(result.contexts[rank - 1])
@@ -326,6 +336,7 @@ def _trace_for_rank_tools(row: RunCase) -> Trace:
         if result.scores is not None:
             scores.append(result.scores[rank - 1])
     scores_or_none = None if result.scores is None else scores
+    # Metadata are left out: tools for rankings know none.
     ranked_result = RetrievalResult(contexts, context_ids=context_ids, scores=scores_or_none)
     if trace.post_retrieval is None:
         retrieval = replace(trace.retrieval, value=ranked_result)

@@ -152,6 +152,7 @@ def evaluate(
     from ragbench.rag.interface import RAGBase
     from ragbench.validators.validator import build_validator
 
+    # Before anything is opened or loaded: a wrong type is a mistake of the call itself.
     check_types(
         "evaluate",
         post_retrieval=(post_retrieval, PostRetrieval),
@@ -164,6 +165,7 @@ def evaluate(
         from ragbench.stages.on_workers import Workers
 
         check_types("evaluate", workers=(workers, Workers), judging=(judging, Judging))
+    # A text names a system as `--rag` does; anything else is made a system by `as_rag`.
     if isinstance(rag, str):
         from ragbench.rag.load import load_rag
 
@@ -180,8 +182,10 @@ def evaluate(
         cases, settings = _opened_cases(cases, settings, stack)
         if validator is not None:
             validator = build_validator(validator)
+        # The judge's metric comes first, where reports look for the main one.
         if judge is not None:
             if metrics is None:
+                # Spelled out here, since naming a metric switches the usual ones off.
                 metrics_beside = _default_metrics(cases)
             else:
                 metrics_beside = parse_metrics(metrics)
@@ -231,6 +235,7 @@ def _opened_cases(
         from ragbench.io.sources import open_source
 
         source = stack.enter_context(open_source(cases))
+        # A place that the user gives is shown in place of the path.
         place = settings.source
         if place is None:
             place = str(cases)
@@ -318,8 +323,10 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
     # A call that is in flight may change the working directory while files are written here.
     folder = RunFolder(path=request.out.absolute())
     earlier: Mapping[str, Any] = {}
+    # Without an earlier run, or with `fresh`, nothing is kept of it.
     if not request.fresh and folder.manifest.is_file():
         earlier = earlier_settings(folder.manifest)
+    # Before the folder is locked: what cannot be computed is an error that leaves no trace.
     evaluation = _evaluation_of_request(cases, request, earlier)
     _import_packages(request, evaluation)
     watch, anew = _watch_of_request(request)
@@ -356,6 +363,7 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
             fresh=request.fresh,
             anew=anew,
         )
+        # The stored report stands; only what the outcomes came from is stored again.
         if begun.is_unchanged:
             begun.reuse.keep(is_last=True)
             return report_of(request.out)
@@ -363,15 +371,18 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
         score = _score_stage(begun, selected.gold, earlier.get("matching"))
         stages: list[Stage] = [*begun.stages, score]
         if evaluation.judge is not None:
+            # The judging stage reads and stores cells by the table of the scoring stage.
             evaluation.judge.table = score.table
             stages.append(evaluation.judge)
         workers = request.workers
+        # "local" is this process: nothing is hired.
         if workers is not None and workers.engine != "local":
             from ragbench.stages.on_workers import staffed
 
             hired = staffed(stages, workers, running, top_k=settings.top_k, rag=rag, watch=watch)
             stages = stack.enter_context(hired)
         builder = _count_cases(stages, score, running, begun, request.collect)
+        # Before the report: a run that is reported as finished has its origins stored.
         begun.reuse.keep(is_last=True)
         # Under this digest the same command finds the run finished, and returns its report. A
         # source that changed while it was read has none.
@@ -399,6 +410,7 @@ def _evaluation_of_request(
         metrics = parse_metrics(request.metrics)
     post_retrieval = request.post_retrieval
     if post_retrieval is not None:
+        # A run that goes on keeps the day from which it counts the ages of documents.
         post_retrieval = with_run_date(post_retrieval, earlier)
     return evaluation_of(
         request.rag,
@@ -422,12 +434,14 @@ def _watch_of_request(request: RunRequest) -> tuple[Watch, str]:
     The reason is empty where they may. A second run in one process may have a changed object behind
     the same files, which no watch can see: a version has to be named then.
     """
+    # A command's watch has seen the system being loaded; each command is a process of its own.
     if request.watch is not None:
         return request.watch, ""
     folder = request.out.resolve()
     why_not = ""
     if folder in _asked_here:
         why_not = "it was asked by this process before, and no version is named"
+    # Added whatever comes of the run: its first call may have stored outcomes already.
     _asked_here.add(folder)
     return Watch(since=STARTED), why_not
 
@@ -517,11 +531,13 @@ def _running_of(
     """
     settings = begun.evaluation.settings
     path = begun.folder.path
+    # Before the corpus is searched, which takes long: a run that dies there can go on.
     begun.write_matching(settings.matching)
     if settings.corpus is None:
         # That of an earlier run would decide causes of this one.
         (path / CORPUS_GOLD).unlink(missing_ok=True)
     else:
+        # A generator: cases are read as they are needed, since a corpus takes memory already.
         rows = chain.from_iterable(begun.journal.cases())
         cases = (row.case for row in rows)
         gold = corpus_gold(cases, [*settings.corpus()], settings.matching)
@@ -533,11 +549,13 @@ def _running_of(
         journal=begun.journal,
         calls=calls,
         retry_failed=settings.retry_failed,
+        # Also where a stage has only failed so far: then no more calls are begun.
         stopped=lambda: request.stopped() or bool(giving_up.because),
         giving_up=giving_up,
         loop=loop,
         bears_calls=request.rag is not None and request.rag.bears_calls,
         report=request.advance or (lambda _: None),
+        # 0 where cases are placed while they are scored: their number is not known yet.
         cases=count or None,
         in_flight=stack.enter_context(InFlight.opened(begun.folder.in_flight, count)),
     )
@@ -558,6 +576,7 @@ def _score_stage(begun: BegunRun, gold: GoldSpace, earlier: str | None) -> Score
     tally: MatchingTally | None = None
     if matching is Matching.AUTO:
         tally = MatchingTally(gold)
+        # Not every word of an older manifest is a matching of today.
         if earlier is not None and earlier in [*Matching]:
             # Likely still right: cells that are stored need no work then.
             matching = Matching(earlier)
@@ -579,9 +598,11 @@ def _count_cases(
     are through. Where that is something else, what depends on it is scored and counted again.
     """
     journal = begun.journal
+    # An empty setting: the cases are read, placed and scored in one go.
     is_being_placed = not begun.setting
     stages_at_first = [stage.name for stage in begun.stages]
     cases, builder = _through_stages(stages, score, running, begun, collect)
+    # The placing has found stages that the source's beginning did not show.
     if is_being_placed and stages_at_first != [stage.name for stage in begun.stages]:
         # The source records more than its beginning shows. Its cases are in the journal now, so
         # that this time all of their stages are known from the first case on.
@@ -589,8 +610,10 @@ def _count_cases(
         journal.scores.were_empty = False
         if score.tally is not None:
             score.tally = MatchingTally(score.tally.gold)
+        # Stages behind generation, such as scoring, stay: they come after those of the run.
         stages = [*begun.stages, *stages[len(stages_at_first) :]]
         cases, builder = _through_stages(stages, score, running, begun, collect)
+    # None where the user has chosen how gold is matched: there is nothing to decide.
     if score.tally is not None:
         stored = StoredTraces(
             journal=journal, manifest=begun.manifest, metrics=cases.metrics, with_texts=True
@@ -600,6 +623,7 @@ def _count_cases(
             # Gold of later cases was not known while the earlier ones were tallied.
             tally = _full_tally(tally.gold, stored)
         matching = _decided_matching(tally, begun)
+        # Only what depends on the matching is computed again, and all cases are counted anew.
         if matching is not score.table.matching:
             builder = _report_builder(cases, begun, collect, running)
             for row in score.rematch(map(stored.rows, journal.cases()), matching):
@@ -635,6 +659,7 @@ def _through_stages(
     builder = _report_builder(cases, begun, collect, running)
     tally = partial(_count_case, builder, table)
     try:
+        # Closed in any case: a generator of windows may have to end its placing.
         with closing(windows):
             if _has_calls_at_once(begun.stages, running):
                 from ragbench.stages.flow import USUAL_WINDOWS, run_flow
@@ -646,6 +671,7 @@ def _through_stages(
             else:
                 run_stages(windows, stages, running, tally)
     except InterruptedRunError:
+        # Giving up stops the run by `stopped`: the error with the reason takes its place.
         if running.giving_up.because:
             raise RunError(running.giving_up.because) from None
         raise
@@ -658,6 +684,7 @@ def _count_case(builder: ReportBuilder, table: CellTable, row: RunCase) -> None:
     Args:
         table: the scores of the cases on their way; those of this one are in the journal by then.
     """
+    # Counted with the matching of now; `_count_cases` counts anew where that changes.
     builder.add(row, table.matching, table.journal)
     table.forget(row)
 
@@ -709,6 +736,7 @@ def _decided_matching(tally: MatchingTally, begun: BegunRun) -> Matching:
     if corpus is None:
         verdict = tally.verdict()
     else:
+        # A function, called only where no id has met: reading a corpus takes long.
         verdict = tally.verdict(lambda: [document.id for document in corpus()])
     begun.write_matching(verdict.matching, verdict.notes)
     return verdict.matching
@@ -732,6 +760,7 @@ def _entries_of_records(records: Iterable[object]) -> Iterator[Case | Entry]:
     decoder = EntryDecoder(problems=problems, fields={})
     # A DataFrame iterates over its columns.
     frame = cast("Any", records)
+    # By their methods: neither package is imported for the question.
     if hasattr(records, "iterrows"):  # of pandas
         records = frame.to_dict("records")
     elif hasattr(records, "iter_rows"):  # of Polars
@@ -740,6 +769,8 @@ def _entries_of_records(records: Iterable[object]) -> Iterator[Case | Entry]:
         if isinstance(record, (Case, Entry)):
             case = _case_of(record)
             try:  # a record does not check what it is built with
+                # Written and read once, as the journal will do: what fails here would fail in the
+                # run.
                 decode_case(case.id, encode_case(case))
             except (ValidationError, AttributeError, TypeError, ValueError) as error:
                 problems.add(f"case {number} ({case.id!a}) cannot be stored: {error}")
@@ -755,6 +786,7 @@ def _entries_of_records(records: Iterable[object]) -> Iterator[Case | Entry]:
                 f"case {number} is {kind_of(record)}: a case is a dict such as "
                 '{"query": ..., "reference": ...}, or a ragbench.Case'
             )
+    # After the last record: a caller sees all mistakes at once.
     problems.raise_if_any()
 
 
@@ -778,6 +810,7 @@ def _plain_value(value: Any) -> Any:
 
     Other numbers of NumPy become Python's: JSON knows no others.
     """
+    # NumPy's arrays and numbers, and those of other packages, have this method.
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
@@ -801,6 +834,7 @@ def dataset_name(source: str) -> str:
     if source.startswith("hf:"):
         return source[3:]
     path = Path(source)
+    # Up to the first dot: "cases.jsonl.gz" is "cases".
     name = path.name.split(".")[0]
     if not name:  # "." or "..": the folder's own name is in its whole path
         name = path.resolve().name
@@ -822,17 +856,20 @@ def evaluate_repeatedly(cases: Iterable[Case | Entry], request: RunRequest, repe
     if not 1 <= repeats <= _MOST_REPEATS:
         raise ConfigError(f"the number of repeats is {repeats}: give 1 to {_MOST_REPEATS}")
     out = request.out
+    # Old means must not be shown while this run is on its way, or after it with fewer repeats.
     forget_repeats(out)
     if repeats == 1:
         return run_evaluation(cases, request)
     request = replace(request, collect=None)  # rows are of one time, and the report of all
     run_evaluation(cases, request)
+    # Cases as the first time took them: a sample or a limit must not be drawn again.
     with Journal(RunFolder(path=out).journal) as journal:
         first_cases: list[Case] = []
         for window in journal.cases():
             first_cases += [row.case for row in window]
     for number in range(2, repeats + 1):
         run_evaluation(first_cases, replace(request, out=repeat_folder(out, number)))
+    # Only now: a folder without that mark shows the first time alone.
     keep_repeats(out, repeats)
     return report_of(out)
 

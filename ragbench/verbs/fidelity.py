@@ -200,13 +200,16 @@ def rank(
     if not documents:
         raise DataError([Problem(message="the corpus holds no documents")])
     # What stands in the metadata may name other documents than the gold does.
+    # Empty metadata: ids of documents there would be compared with the gold, too.
     plain = [replace(document, metadata={}) for document in documents]
     texts = {document.id: document.text for document in documents}
+    # Both sets in one list: each search is made once, and split again by position.
     queries = [case.query for case in (*real, *made)]
     notes: list[str] = []
     rankings_of_real: dict[str, list[list[Chunk]]] = {}
     rankings_of_made: dict[str, list[list[Chunk]]] = {}
     for name, search in _named_searches(plain, embedder, notes):
+        # Called before the search is used, since its index is built and asked now.
         advance(name)
         rankings = search(queries, K)
         rankings_of_real[name] = rankings[: len(real)]
@@ -228,6 +231,7 @@ def _named_searches(
         embedder: makes the vectors; None picks one by the documents' language.
         notes: gets a note on a retriever that could not be made.
     """
+    # Chunks of a size are made once, and kept: the search by vectors uses some of them.
     chunks_by_size = {0: whole_documents(documents)}
     for name, (tokens, k1, b, title_weight) in _WORD_SEARCHES.items():
         if tokens not in chunks_by_size:
@@ -255,6 +259,7 @@ def _named_searches(
                 indexes.append(VectorIndex(chunks, open_embedder(embedder)))
         except MissingExtraError as error:
             notes.append(f"No retriever compares meanings: {error}")
+    # Without a model there is still one fused search, so that an order has that kind, too.
     if not indexes:
         yield "bm25 + hashed words", partial(_hybrid_rankings, hashed, words, 1.0)
         return
@@ -273,6 +278,7 @@ def _hybrid_rankings(
     Args:
         weight: what the ranking by vectors counts, where the one by words counts 1.
     """
+    # Deeper than what counts: a chunk that is low in one ranking may be high in the fused one.
     by_vectors = dense.batch_search(queries, _DEPTH)
     by_words = words.batch_search(queries, _DEPTH)
     rankings: list[list[Chunk]] = []
@@ -285,6 +291,7 @@ class _ScoredSet(NamedTuple):
     """One of the two sets of questions, scored with every retriever."""
 
     questions: Questions
+    """Its figures for the report."""
     names: Sequence[str]
     """Of the retrievers."""
     words: Sequence[frozenset[str]]
@@ -292,7 +299,9 @@ class _ScoredSet(NamedTuple):
     table: Sequence[Sequence[float]]
     """A row for each question, a column for each retriever."""
     clusters: Sequence[str | None]
+    """Of each question: those of one cluster are not independent."""
     scored: Scored
+    """Scores and clusters, in the form that is resampled."""
 
 
 def _scored_set(
@@ -311,6 +320,7 @@ def _scored_set(
         texts: the documents' texts, by their ids.
         fewest: how many usable questions are needed.
     """
+    # `corpus` is called only where ids have to be looked up.
     verdict, scores = scores_of(cases, rankings, k=K, measure=reciprocal_rank, corpus=lambda: texts)
     by_text = verdict.matching is Matching.TEXT
     comparable: list[Case] = []
@@ -319,11 +329,13 @@ def _scored_set(
     for case, row in zip(cases, rows, strict=True):
         # Where ids are compared, no retriever can find gold that is not in the corpus.
         is_in_corpus = by_text or any(id in texts for id in case.relevant_ids)
+        # None: the question's gold cannot be compared with what was found.
         if None not in row and is_in_corpus:
             comparable.append(case)
             table.append(cast("tuple[float, ...]", row))
 
     clusters = clusters_among(comparable)
+    # Questions of one cluster say the same twice: too few clusters are too few questions.
     cluster_count = len(set(cluster_codes(clusters)))
     if len(comparable) < fewest or cluster_count < _FEWEST_CLUSTERS:
         count = (
@@ -339,6 +351,7 @@ def _scored_set(
         skipped=len(cases) - len(comparable),
         clusters=cluster_count,
         matching=verdict.matching,
+        # The mean over questions and retrievers.
         mrr=total / len(table) / len(scores),
         duplicates=len(words) - len(set(words)),
         copied=_copied_share(comparable, words, texts),
@@ -362,6 +375,7 @@ def _copied_share(
         if not gold_texts and case.reference_contexts:
             gold_texts = case.reference_contexts
         if not gold_texts:
+            # The passages as the case names them, where no document is at hand.
             gold_texts = [evidence.text for evidence in case.evidence]
         if query_words and gold_texts:
             gold_words = set(tokenise("\n".join(gold_texts)))
@@ -382,6 +396,7 @@ def _too_few_error(
         if case.relevant_ids:
             gold = next(iter(case.relevant_ids))
             break
+    # Cut to a line: ids of users may be long, or hold anything.
     gold_id = shortened_line(gold)
     corpus_id = shortened_line(next(iter(texts)))
     message = (
@@ -401,8 +416,10 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
     by_made = made.scored.means
     # Rounded: of retrievers that are equally good the first is taken, on every machine.
     best = int(by_real.round(9).argmax())
+    # A share for each retriever: 1 for one choice, equal parts where several are equally good.
     chosen = best_of(by_made)[0]
     # The two sets are resampled independently of each other.
+    # Even seeds for the real questions, odd ones for the made-up: no seed is used twice.
     real_means = real.scored.resampled(2 * seed, _DRAWS)
     made_means = made.scored.resampled(2 * seed + 1, _DRAWS)
     gaps = made_means.mean(axis=1) - real_means.mean(axis=1)
@@ -415,11 +432,13 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
     resampled_taus = kendall_tau(real_means, made_means)
     tau = tau_interval(float(tau_of_means), resampled_taus)
     # Of several retrievers that are equally good to the made-up questions, their mean counts.
+    # For each real question what the choice loses against the best retriever.
     costs = [row[best] - float(chosen @ row) for row in real.table]
 
     draws = tuple(_draws_of_real(real.scored, by_made, seed))
     equals = None
     for drawn in draws:
+        # In most draws: half of the ties count for each side.
         if drawn.better > 0.5:
             equals = drawn.questions
             break
@@ -437,6 +456,7 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
         if share:
             chosen_names.append(name)
     real_words = set(real.words)
+    # By their words alone, whatever the order: a reworded copy counts as shared.
     shared = sum(words in real_words for words in made.words)
     return Fidelity(
         k=K,
@@ -452,6 +472,7 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
         inflation=inflation,
         draws=draws,
         equals=equals,
+        # The last draws are halves: the ceiling of what any questions could reach.
         worth=_worth_of_made(tau, draws[-1].tau, equals),
         notes=notes,
     )
@@ -468,6 +489,7 @@ def _draws_of_real(real: Scored, by_made: Floats, seed: int) -> Iterator[Drawn]:
         seed: of the draws; the same seed gives the same report.
     """
     total = int(real.sizes.sum())
+    # Fewer than half, so that the others, by which draws are measured, are more.
     counts = [count for count in _DRAW_COUNTS if 2 * count < total]
     for count in [*counts, total // 2]:
         drawn_means: list[Floats] = []
@@ -504,6 +526,7 @@ def _mean_cost(means: Floats, by_others: Floats) -> float:
         by_others: the same by other questions, which decide what the choice is worth.
     """
     best_means = by_others.max(axis=1)
+    # Of equally good choices the mean.
     chosen_means = (best_of(means) * by_others).sum(axis=1)
     lost = best_means - chosen_means
     return float(lost.mean())
@@ -518,6 +541,7 @@ def _worth_of_made(tau: Estimated, ceiling: float, equals: int | None) -> Worth:
     """
     if tau.value is None or ceiling < _LEAST_CEILING:
         return Worth.CANNOT_TELL
+    # None: not even half of the real questions rank better than the made-up ones.
     if equals is None:
         return Worth.AS_REAL
     if equals <= _FEW:

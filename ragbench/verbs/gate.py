@@ -67,6 +67,7 @@ def gate_run(
 
     baseline_path: Path | None = None
     if config.baseline == AUTO:
+        # Absolute, so that a path such as "run" has a folder around it.
         home = run_around(path).absolute().parent
         baseline_path = find_baseline(path, run, (home, *folders))
         if baseline_path is None:
@@ -77,6 +78,7 @@ def gate_run(
             )
     elif config.baseline is not None:
         baseline_path = Path(config.baseline)
+    # Also where two paths lead to one run, as by a link or a baseline file inside of it.
     if baseline_path is not None and is_one_run((path, baseline_path)):
         raise ConfigError(
             f"{path} is its own baseline, so that nothing can differ. Name an earlier run or a "
@@ -88,6 +90,7 @@ def gate_run(
     if baseline_path is not None:
         baseline = _read_baseline(baseline_path, run, notes)
         # Before the baseline is asked again: what a reader wants to know is how the files differ.
+        # The dataset's change is of the stored runs; asking again would hide it.
         dataset_change = compare_inputs(run, baseline, ()).dataset
         if reask is not None:
             baseline = reask(run, baseline)
@@ -96,12 +99,14 @@ def gate_run(
     book = None
     if config.labels:
         book = LabelBook.read(config.labels)
+    # Labels are read once, and hold for both runs.
     run = with_labels(run, book)
     runs = [run]
     if baseline is not None:
         baseline = with_labels(baseline, book)
         runs.append(baseline)
     notes += notes_of(book, runs)
+    # Without an answer there is nothing to count.
     if run.answers is not None and run.answers.answers:
         figures = tuple(corrections([("", run)]))
         share = corrected_share(figures)
@@ -122,6 +127,7 @@ def _with_unfulfilled(verdict: GateResult, path: Path, baseline: Path | None) ->
 
     Only if a check of the gate is about expectations: their share alone does not show what to mend.
     """
+    # Checks that passed name no expectation.
     has_failed = any(check.subject == EXPECTATIONS for check in verdict.against)
     if not has_failed:
         return verdict
@@ -131,6 +137,7 @@ def _with_unfulfilled(verdict: GateResult, path: Path, baseline: Path | None) ->
     before: Report | None = None
     if baseline is not None and run_around(baseline).is_dir():
         before = report_of(run_around(baseline))
+    # Lost ones first: of many cases only the first are named.
     lost = [case.id for case in verdict.lost_cases if case.metric == EXPECTATIONS]
     report = report_of(run_folder)
     cases = unfulfilled(report, most=_CASES, first=lost, baseline=before)
@@ -153,6 +160,7 @@ def _read_baseline(path: Path, run: RunScores, notes: list[str]) -> RunScores:
     baseline = read_run(path)
     names = _computable_metrics(run, baseline, path)
     if names:
+        # Added before the comparison, so that the new metric is compared like any other.
         baseline = _with_computed_metrics(baseline, run_around(path), names)
         notes.append(f"Computed on the baseline's stored answers: {', '.join(names)}.")
     age = age_note(run, baseline)
@@ -177,6 +185,7 @@ def _computable_metrics(run: RunScores, baseline: RunScores, path: Path) -> list
     computable: list[str] = []
     for name in lacking:
         with suppress(ConfigError, MissingExtraError):  # a formula of the user's, or not at hand
+            # One at a time: a name that cannot be loaded must not keep the others out.
             (metric,) = parse_metrics(name)
             if metric.definition.deterministic and not metric.is_judged:
                 computable.append(name)
@@ -194,12 +203,15 @@ def _with_computed_metrics(baseline: RunScores, path: Path, names: Sequence[str]
     from ragbench.metrics.registry import parse_metrics
 
     metrics = parse_metrics(",".join(names))
+    # By the baseline's own matching: its other scores rest on it.
     plan = Plan(metrics, matching=Matching(baseline.matching))
     folder = RunFolder(path=path)
     summaries = SummaryBuilder(metrics)
     rows: list[tuple[Cell, ...]] = []
+    # The journal that the run's scores were read from, also of a run that goes on.
     with Journal(folder.kept_journal) as journal:
         manifest = read_manifest(folder.manifest)
+        # Without metrics: stored cells are not needed, only cases with their outcomes.
         stored = StoredTraces(journal=journal, manifest=manifest, metrics=(), with_texts=True)
         for window in journal.cases():
             cases = stored.rows(window)
@@ -246,6 +258,8 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
         if time >= written or not is_same_dataset or not is_same_system:
             continue
         versions = {metric.name: metric.version for metric in manifest.metrics}
+        # By name: a metric that the candidate lacks does not exclude it, one of another version
+        # does.
         shared = [column for column in run.metrics if column.name in versions]
         # A metric of another version is another formula, though it has the same name.
         is_alike = all(versions[column.name] == column.version for column in shared)
@@ -255,6 +269,7 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
     if not candidates:
         return None
     # Those with all metrics are the largest, then the latest ones; the name decides a tie.
+    # The folder is the last slot; before it whether all metrics are there, time and name.
     *_, latest = max(candidates)
     return latest
 
@@ -267,6 +282,7 @@ def _other_runs(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Man
     Args:
         home: the folder of the run that is left out.
     """
+    # By resolved paths; the judged run is in it from the start.
     seen = {home.resolve()}  # a run may be reached by several folders, or by a link
     for folder in folders:
         if not folder.is_dir():
@@ -290,6 +306,7 @@ def age_note(run: RunScores, baseline: RunScores) -> str | None:
     there is nothing to note.
     """
     count = len(baseline.made_of)
+    # None and 0 are both no age to speak of.
     days = _days_between(baseline.date, run.date)
     if count < 2 and not days:
         return None
@@ -316,6 +333,7 @@ def _days_between(earlier: str | None, later: str | None) -> int | None:
     """
     if earlier is None or later is None:
         return None
+    # With a time zone each: dates without one are of this machine's.
     try:
         start = datetime.fromisoformat(earlier).astimezone()
         end = datetime.fromisoformat(later).astimezone()

@@ -83,7 +83,9 @@ def judge_card(
     jobs = _jobs_of_card(claims, metric, judging, probes)
     plan = judging.plan([metric])
     info = judging.info(plan)
+    # Before the first claim: a wrong key is one error, and no row of failed claims.
     judging.try_models(plan, stopped)
+    # By probe and number of the claim; None is the claim as it is.
     verdicts: dict[Probe | None, dict[int, JudgedCell]] = {None: {}}
     for probe in probes:
         verdicts[probe] = {}
@@ -91,12 +93,14 @@ def judge_card(
         judged_claims = 0
         for job, judged in batch:
             verdicts[job.probe][job.number] = judged
+            # Progress counts claims, and no further judgements of the same claim.
             if job.probe is None:
                 judged_claims += 1
         advance(judged_claims)
     # Verdicts come in the order in which models answer; figures must not depend on it.
     plain = dict(sorted(verdicts[None].items()))
     agreed = _agreement_of(claims, plain, seed)
+    # Of the plain claims alone: probes would make a judgement look dearer than it is in a run.
     account = _account_of(plain.values(), info)
     return JudgeCard(
         labels=labels,
@@ -113,6 +117,7 @@ def judge_card(
         classes=agreed.classes,
         rank_correlation=agreed.rank_correlation,
         consistency=agreed.consistency,
+        # Pairs with `probes` by position.
         probes=tuple(_probe_figure(probe, plain, verdicts[probe]) for probe in probes),
         fabricated_quotes=account.fabricated_quotes,
         unproved=account.unproved,
@@ -136,6 +141,7 @@ def rehearse_card(
     Args:
         counted: counts the calls, their tokens and cost.
     """
+    # The same jobs as `judge_card` has judged, with the trace that its judge reads.
     for job in _jobs_of_card(claims, metric, judging, probes):
         counted.judge(job.plan, metric, _trace_of_claim(job.claim, metric))
 
@@ -157,6 +163,7 @@ def _jobs_of_card(
     judging is set to. Metrics that a claim has no fields for are refused.
     """
     needs = metric.definition.needs
+    # Either form: claims beside contexts, or answers beside right answers.
     is_readable = needs <= _READS or needs <= _READS_BESIDE_REFERENCES
     if not metric.is_judged or not is_readable or Need.RESPONSE not in needs:
         raise ConfigError(
@@ -172,6 +179,8 @@ def _jobs_of_card(
         jobs.append(_Job(plan, None, number, claim))
     for probe in probes:
         for number, claim in enumerate(claims):
+            # None where the change does not apply to the claim, such as another order of one
+            # passage.
             changed = _changed_claim(claim, probe, metric)
             if changed is not None:
                 jobs.append(_Job(probe_plan, probe, number, changed))
@@ -182,6 +191,7 @@ class _Job(NamedTuple):
     """A claim to be judged, as it is or changed by a probe."""
 
     plan: JudgePlan
+    """How it is judged: probes are judged once, plain claims as often as was asked."""
     probe: Probe | None
     """None for the claim as it is."""
     number: int
@@ -200,6 +210,7 @@ def probes_named(names: Sequence[str]) -> tuple[Probe, ...]:
     if names == ["all"]:
         names = list(PROBES)
     probes: list[Probe] = []
+    # Each name once, in the order of the user; a name may be of several probes.
     for name in dict.fromkeys(names):
         if name not in PROBES:
             raise ConfigError(f"there is no probe '{name}'. Known: {', '.join(PROBES)}, all, none")
@@ -213,15 +224,18 @@ def _changed_claim(claim: LabelledClaim, probe: Probe, metric: Metric) -> Labell
     A judge whose verdict changes with it can be led astray. An injection is tried only on claims
     that are not supported: only there does obeying it show.
     """
+    # Every labelled claim has some evidence.
     passage, *other_passages = claim.evidence
     match probe:
         case Probe.POSITION:
             if not other_passages:
                 return None
+            # Back to front: the strongest change of order that is the same in every run.
             return replace(claim, evidence=claim.evidence[::-1])
         case Probe.VERBOSITY:
             return replace(claim, claim=_PADDING.format(claim=claim.claim))
         case _ if claim.level == 2:
+            # A supported claim: an order to call it supported would change nothing.
             return None
         case Probe.INJECTION_ANSWER:
             order = INJECTION
@@ -250,6 +264,7 @@ def _probe_figure(
         if before is None or not before.values:  # nothing that the probe could have changed
             continue
         if after.values:
+            # The first of repeated verdicts, since a probe is judged once.
             levels.append((_level(before.values[0]), _level(after.values[0])))
         if after.cell.status is Status.UNPROVED:
             unproved += 1
@@ -262,6 +277,7 @@ def _probe_figure(
     )
     if not levels:
         return figure
+    # `hits` is the count that the probe is about: verdicts changed, or raised by an injection.
     low, high = proportion_interval(figure.hits, len(levels))
     return replace(figure, low=low, high=high)
 
@@ -280,6 +296,7 @@ def _trace_of_claim(claim: LabelledClaim, metric: Metric) -> Trace:
     Its evidence takes the place of the retrieved contexts or, for a metric that reads references,
     of the right answers.
     """
+    # A claim without a question is put to the judge as one about its truth.
     case = Case(id=claim.id, query=claim.question or "Is the claim true?")
     contexts = list(claim.evidence)
     if _reads_references(metric):
@@ -287,6 +304,7 @@ def _trace_of_claim(claim: LabelledClaim, metric: Metric) -> Trace:
         case = replace(case, reference=reference, alternative_references=tuple(others))
         contexts = []
     retrieved = RetrievalResult(contexts)
+    # Not abstained, however the claim reads: else the judge would not be asked.
     generated = GenerationResult(claim.claim, abstained=False)
     return Trace(
         case=case,
@@ -344,13 +362,16 @@ def _agreement_of(
     repeated = 0
     steady = 0
     for number, verdict in judged.items():
+        # A claim without a verdict is in `reasons`, and in none of these figures.
         if not verdict.values:
             continue
         claim = claims[number]
         value = verdict.values[0]
+        # Three lists that grow together: their positions pair.
         clusters.append(claim.cluster)
         levels.append((claim.level, _level(value)))
         grades.append((claim.graded, value))
+        # Steadiness is counted over claims that were judged more than once.
         if len(verdict.values) > 1:
             repeated += 1
             levels_of_repeats = set(map(_level, verdict.values))
@@ -374,8 +395,10 @@ def _agreement_of(
     rated = agreement(levels, len(LEVELS), clusters, seed=seed)
     ranks = rank_correlation(grades, clusters, seed=seed)
     classes: list[ClassFigures] = []
+    # Rows are people's levels, columns the judge's: the diagonal is where they agree.
     for position, row in enumerate(rated.counts):
         hits = row[position]
+        # The column's sum: how often the judge chose this level.
         by_judge = sum(counts[position] for counts in rated.counts)
         by_people = sum(row)
         figures = ClassFigures(
@@ -421,6 +444,7 @@ def _account_of(judged: Collection[JudgedCell], info: dict[str, Any]) -> _Accoun
     supporting = 0
     for verdict in judged:
         cell = verdict.cell
+        # Why a claim has no verdict: the type of the failure, or the reason of a skip.
         if not verdict.values:
             reason = str(cell.reason)
             if cell.failure is not None:
@@ -428,6 +452,7 @@ def _account_of(judged: Collection[JudgedCell], info: dict[str, Any]) -> _Accoun
             reasons[reason] += 1
         for judgement in verdict.judgements:
             is_unproved = judgement.cell.status is Status.UNPROVED
+            # Only verdicts that count: a failed repetition has no quotes or proofs.
             if not is_unproved and judgement.cell.status is not Status.MEASURED:
                 continue
             judgements.append(judgement)
@@ -441,12 +466,14 @@ def _account_of(judged: Collection[JudgedCell], info: dict[str, Any]) -> _Accoun
     quote_count = account.counts["quotes"]
     # No intervals: the verdicts on one claim are alike.
     fabricated = _share_figure(fabricated_count, quote_count, are_alike=True)
+    # None where some verdict does not report its tokens: a mean of the others would mislead.
     usage = account.usage if judgements else None
     price = price_of(info)
     prompt_tokens: float | None = None
     completion_tokens: float | None = None
     cost: Decimal | None = None
     if usage is not None:
+        # Of one verdict, in the mean: a claim may have several.
         prompt_tokens = usage.prompt_tokens / len(judgements)
         completion_tokens = usage.completion_tokens / len(judgements)
         if price is not None:

@@ -37,12 +37,14 @@ def with_labels(run: RunScores, book: LabelBook | None, *, validated: bool = Fal
         validated: whether the verdicts of the run's validator become a metric, ``answer_present``.
     """
     folder = run_around(Path(run.source))
+    # Of a baseline file, `run_around` gives the file itself, which is no folder.
     if book is None or not folder.is_dir():
         return run
     keys: dict[str, Key] = {}
     answers_present: dict[str, float] = {}
     causes: dict[str, Cause] = {}
     tally = CauseTally()
+    # Reads each case with its answer, and decides its cause by the labels.
     cases = RunCases.of(folder, book)
     for row, attribution in cases.attributed():
         trace = row.trace
@@ -58,6 +60,7 @@ def with_labels(run: RunScores, book: LabelBook | None, *, validated: bool = Fal
         run = _with_verdicts(run, answers_present)
     run = labelled(run, keys, book)
     # What people decide about an answer decides its cause, too.
+    # In the order of the scores' cases, as all columns of the table are.
     facts = {**run.table.facts, "cause": [causes[id] for id in run.table.ids]}
     table = replace(run.table, facts=facts)
     return replace(run, cases=table, causes=tally.causes(), answers=tally.answers())
@@ -76,6 +79,7 @@ def _with_verdicts(run: RunScores, answers_present: Mapping[str, float]) -> RunS
     column = MetricColumn.of(ANSWER_PRESENT)
     column_cells: list[Cell | None] = []
     for id in run.table.ids:
+        # A case without a verdict has no cell of the metric.
         cell = None
         value = answers_present.get(id)
         if value is not None:
@@ -108,7 +112,9 @@ def corrected_report(report: Report, run: Path, book: LabelBook) -> Report:
     A label decides about its answer, and with enough of them they correct the figures of all. The
     stored report stays as it is: labels are in a file of their own.
     """
+    # Read from the folder again: the report holds no answers that labels could be found by.
     scored = with_labels(read_run(run), book, validated=True)
+    # One run, so that its figures need no name.
     figures = tuple(corrections([("", scored)]))
     cases = RunCases.of(run_around(run), book)
     return replace(
@@ -133,6 +139,7 @@ def _corrected_summaries(
     """
     corrected_figures: dict[str, Correction] = {}
     for figure in figures:
+        # Without an interval the labels are too few.
         if figure.interval is not None:
             corrected_figures[figure.metric] = figure
     for summary in summaries:
@@ -159,8 +166,10 @@ def raters(labels: Iterable[HumanLabel]) -> Iterator[Raters]:
         if label.value is not None:
             items = items_by_metric.setdefault(label.metric, {})
             values_by_person = items.setdefault(label.key, {})
+            # A person's later label takes the place of the earlier one.
             values_by_person[label.by] = label.value
     for metric, items in items_by_metric.items():
+        # Answers that at least two people labelled.
         shared = [values for values in items.values() if len(values) > 1]
         if not shared:
             continue
@@ -187,6 +196,7 @@ def _mean_kappa(people: Sequence[str], items: Sequence[Mapping[str, float]]) -> 
     """
     total = 0.0
     count = 0
+    # In a fixed order of names, so that floats are added alike in each process.
     for person, colleague in combinations(people, 2):
         pairs: list[tuple[float, float]] = []
         for values in items:
@@ -194,6 +204,7 @@ def _mean_kappa(people: Sequence[str], items: Sequence[Mapping[str, float]]) -> 
                 pairs.append((values[person], values[colleague]))
         kappa = cohen_kappa(pairs)
         if kappa is not None:
+            # A pair that shares more answers counts more.
             total += kappa * len(pairs)
             count += len(pairs)
     if not count:
@@ -227,14 +238,17 @@ def draw(
     name = labelled_metric.name
     if against is not None:
         sides.append(_Side.of(Path(against)).under_ids_of(sides[0].scores))
+    # By case id, in the same order as `sides`.
     values = [side.scores.values(name) for side in sides]
     ids: list[str] = []
+    # In the order of the run's cases, on which the draw depends.
     for id in values[0]:
         is_measured = all(values_of_side.get(id) is not None for values_of_side in values)
         if is_measured:
             ids.append(id)
     measured = len(ids)
     column = sides[0].scores.column(name)
+    # Of different answers only; without a column there is no value by which they could differ.
     if against is not None and column is not None:
         ids = _differing_cases(ids, sides, column)
     if not ids:
@@ -244,9 +258,11 @@ def draw(
     # All cases are put in a drawn order, so that a larger draw begins with a smaller one.
     source = random.Random(seed)
     order = source.sample(ids, len(ids))
+    # Drawn from the same source, after the order: the same seed draws the same.
     if stratified:
         order = _drawn_in_proportion(order, values[0], count, source)
     drawn_ids = order[:count]
+    # One reading of each run for all drawn cases.
     traces = [side.traces(set(drawn_ids)) for side in sides]
     tasks: list[LabelTask] = []
     for id in drawn_ids:
@@ -300,11 +316,14 @@ def _drawn_in_proportion(
         source: of random numbers; the same state gives the same draw.
     """
     # Of equal values in the drawn order: sorting leaves it.
+    # A case without a value was left out before; 0.0 satisfies the type.
     ids_by_value = sorted(order, key=lambda id: values[id] or 0.0)
+    # At least 1: of fewer cases than wanted each is taken once.
     step = max(1.0, len(ids_by_value) / count)
     start = source.random()
     drawn: list[str] = []
     for draw_number in range(min(count, len(ids_by_value))):
+        # A random start and equal steps: each value gets its share of the draw.
         position = int((start + draw_number) * step)
         drawn.append(ids_by_value[position])
     # Shuffled, so that people do not see the answers in the order of their values.
@@ -316,6 +335,7 @@ class _Side(Record):
 
     folder: Path
     scores: RunScores
+    """With the validator's verdicts as a metric."""
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     """The run's own ids by those of the other one, where they differ."""
 
@@ -329,6 +349,7 @@ class _Side(Record):
         if not folder.is_dir():
             raise ConfigError(f"{path} holds no answers to label: name the folder of a run")
         # An empty book: labels that are there already do not matter for what is drawn.
+        # Verdicts of a validator become a metric here, so that people can label them.
         scores = with_labels(read_run(path), LabelBook(()), validated=True)
         return cls(folder=folder, scores=scores)
 
@@ -360,6 +381,7 @@ class _Side(Record):
 
         The ids are those that both sides share. A run may hold more cases than fit in memory.
         """
+        # By the run's own ids, with the ids that both sides share.
         shared_ids = {self.names.get(id, id): id for id in ids}
         traces: dict[str, Trace] = {}
         for traced in open_traces(self.folder):
@@ -376,13 +398,16 @@ def _labelled_metric(side: _Side, name: str) -> Metric:
         ConfigError: the run has no such metric, or single answers have no value of it.
     """
     manifest = read_manifest(RunFolder(path=side.folder).manifest)
+    # The validator's verdicts are no metric of the manifest.
     metrics = list(metrics_of(manifest))
     if side.scores.column(ANSWER_PRESENT.name) is not None:
         metrics.append(ANSWER_PRESENT)
     for metric in metrics:
         definition = metric.definition
+        # Also the name without arguments, such as "rouge" for "rouge(...)".
         if name not in (metric.name, definition.name):
             continue
+        # A metric without bounds, or of the whole run, has no value that people could give.
         if definition.aggregate or None in (definition.low, definition.high):
             raise ConfigError(
                 f"{metric.name} cannot be labelled: single answers have no scale of it"

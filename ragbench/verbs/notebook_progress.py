@@ -37,6 +37,7 @@ class _CellLine:
     def __init__(self) -> None:
         """Makes a line that is not shown yet: a run that does nothing leaves no empty line."""
         self._handle: Any = None
+        """IPython's handle of the line; None until it is shown."""
 
     def show(self, text: str) -> None:
         """Shows a text below the running cell, in place of the text before.
@@ -65,8 +66,10 @@ class NotebookProgress:
         self._show = show
         self._now = now
         self._done: Counter[str] = Counter()
+        """By stage, in the order in which stages first report."""
         self._failed: Counter[str] = Counter()
         self._total = ""
+        """Such as "/80"; empty where the number of cases is not known."""
         self._last = -math.inf  # when the line was shown: the first event shows it at once
 
     def advance(self, event: Progress) -> None:

@@ -52,6 +52,8 @@ async def probe_retrieval(rag: RAG, question: str) -> AsyncIterator[Probe]:
     results: list[Any] = []
     try:
         for query in (question, question, _OTHER):
+            # The first question twice, then the other, then both in a batch: `_probes_of_repeats`
+            # knows this order.
             results += await called(stage, [(query, [])])
         results += await called(stage, [(question, []), (_OTHER, [])])
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
@@ -64,6 +66,7 @@ async def probe_retrieval(rag: RAG, question: str) -> AsyncIterator[Probe]:
         rankings.append((tuple(result.contexts), ids))
     for probe in _probes_of_repeats("retrieval", rankings):
         yield probe
+    # With a single chunk there is nothing that a smaller top_k could leave out.
     if len(results[0].contexts) > 1:
         yield await _probe_of_top_k(rag, question)
 
@@ -77,6 +80,7 @@ async def probe_generation(
     answer.
     """
     stage = generate_stage(rag, b"")
+    # As many as the question's own, so that only their content differs.
     foreign = [_FOREIGN] * max(1, len(contexts))
     own_input: GenerateInput = (question, list(contexts), [])
     foreign_input: GenerateInput = (question, foreign, [])
@@ -96,8 +100,10 @@ async def probe_generation(
     if answer.response != unfounded.response:
         yield Probe("generation reads", True, "with other contexts it answers something else")
     elif abstained(answer):
+        # An abstention has no content that could come from contexts.
         yield Probe("generation reads", None, "it declined the question")
     elif isinstance(rag, AdaptedRAG) and rag.answers_its_own_contexts_alone:
+        # Such a system reads contexts of its own, by design.
         yield Probe("generation reads", None, "it retrieves and answers in one call")
     else:
         detail = (
@@ -113,6 +119,7 @@ async def called(stage: CallStage[Any, Any], inputs: Sequence[Any]) -> list[Any]
 
     Probes try a RAG by the same calls as a run, plain or coroutines.
     """
+    # Coroutines or plain calls: a stage has one of the two.
     if stage.call_async is not None:
         return list(await stage.call_async(inputs))
     if stage.call is None:
@@ -138,6 +145,7 @@ def _probes_of_repeats(call: str, results: Sequence[object]) -> Iterator[Probe]:
         call: the name of the call, "retrieval" or "generation".
         results: those for a question, the same again, another question; then both in one batch.
     """
+    # Two results of the batch, in its order.
     alone, repeated, second_alone, *together = results
     is_steady = alone == repeated
     if is_steady:
@@ -174,6 +182,7 @@ async def _probe_of_top_k(rag: RAG, question: str) -> Probe:
 
     If it gives more, evaluations with different values of --top-k compare nothing.
     """
+    # A stage of its own: top_k is a setting of the stage.
     name = "retrieval top_k"
     try:
         (result,) = await called(retrieve_stage(rag, b"", 1), [(question, [])])
@@ -211,6 +220,7 @@ def probe_dataset(
     Args:
         documents: the corpus, in which the gold is looked for; None leaves that out.
     """
+    # A list, since several looks go through the cases.
     cases = list(cases)
     probes: list[Probe] = []
     for look in _LOOKED_FOR:
@@ -277,6 +287,7 @@ def _repeated_questions(cases: Iterable[Case]) -> Iterator[tuple[Case, Case]]:
         history = repr(case.metadata.get("history"))
         question = (normalised(case.query), history)
         by_question.setdefault(question, []).append(case)
+    # The earliest is compared with each later one; later ones not with each other.
     for earliest, *repeats in by_question.values():
         for case in repeats:
             yield earliest, case
@@ -326,12 +337,14 @@ def _broken_word(text: str) -> str | None:
 
     None for a text that is right. Plain ASCII cannot be broken, and is passed over quickly.
     """
+    # Entities are plain ASCII, and are looked for before the quick test.
     entity = _ENTITY.search(text)
     if entity is not None:
         return entity[0]
     if text.isascii():
         return None
     for word in text.split():
+        # None: right as it is; the word itself: encodings agree on it.
         if not word.isascii() and _repaired(word) not in (None, word):
             return word
     return None
@@ -380,6 +393,7 @@ def _cases_with_placeholders(cases: Sequence[Case]) -> _Faults:
         for text in case.references:
             words = multilingual_tokens(text)
             is_placeholder = " ".join(words) in _PLACEHOLDERS
+            # Without a word, such as "-", or the question repeated.
             if is_placeholder or not words or words == question:
                 yield case.id, f"'{text}'"
                 break
@@ -395,6 +409,7 @@ def _probe_of_gold(cases: Sequence[Case]) -> Probe:
     for case in cases:
         passages = [normalised(text) for text in case.reference_contexts or ()]
         answers = [normalised(text) for text in case.references]
+        # Cases with texts of gold and references alone show whether one holds the other.
         if not passages or not answers:
             continue
         # A long answer is said in words of its own.
@@ -403,6 +418,7 @@ def _probe_of_gold(cases: Sequence[Case]) -> Probe:
             continue
         compared += 1
         pairs = product(passages, answers)
+        # One answer in one passage is enough.
         is_held = any(holds_answer(passage, answer) for passage, answer in pairs)
         if not is_held:
             faults.append((case.id, f"'{case.references[0]}'"))
@@ -417,6 +433,7 @@ def _probe_of_gold(cases: Sequence[Case]) -> Probe:
         f"of {references} with gold texts, those of {{cases}} stand in none ({{example}}): said in "
         "other words there, or not there at all, and then retrieval is scored by the wrong "
         "passage.",
+        # A share of the compared ones may be said in other words.
         least=_FEW * compared,
     )
 
@@ -436,6 +453,7 @@ def _contradicting_cases(cases: Sequence[Case]) -> _Faults:
     """
     for case in cases:
         answers = [text for text in case.references if not read_answer(text).declines]
+        # Only what the dataset itself labels can be contradicted.
         if case.answerable is False and answers:
             yield case.id, f"{case.id} is unanswerable and has the reference '{answers[0]}'"
         elif case.answerable and case.references and not answers:

@@ -75,7 +75,9 @@ class Cure(Record):
 
     change: str
     tried: int
+    """Lost cases that it was tried on."""
     cured: int
+    """Of these, those that it made right."""
 
 
 class _Planned(NamedTuple):
@@ -84,6 +86,7 @@ class _Planned(NamedTuple):
     case: Case
     cause: Cause
     changes: Mapping[str, RetrievalResult[Any]]
+    """By the name of the change, in the order in which they are asked."""
 
 
 class Replay(Record, kw_only=False):
@@ -117,6 +120,7 @@ def cures(cases: Iterable[ReplayedCase]) -> tuple[Cure, ...]:
     First comes the control, without a change: a change is worth something only where it cures more
     than asking again does.
     """
+    # The control is there also where no case was tried, and comes first.
     outcomes: dict[str, list[bool]] = {UNCHANGED: []}
     for case in cases:
         for attempt in case.tries:
@@ -142,6 +146,8 @@ def plan_replay(
         ConfigError: no case is lost, or of none a change can be tried.
     """
     cases = RunCases.of(path_of(run))
+    # Only lost cases that another context can cure; a case that the user names is taken in any
+    # case.
     report = report_of(run)
     if case is None:
         metric = worst_metric(report)
@@ -150,21 +156,25 @@ def plan_replay(
     else:
         ids = [find_case(report, case).id]
     # The documents are read for the first case that needs them, if any does.
+    # Read once, at the first call: `cache` keeps it for the cases that follow.
     documents_by_id = cache(partial(_documents_by_id, documents))
     planned: list[_Planned] = []
     tokens: list[float] = []
     for row in cases.traces(ids):
         answer = row.trace.generation.value
         if answer is not None:
+            # A mean over answers whose tokens are known; others count as unknown, and not as 0.
             total_tokens = token_counts(answer.metadata).get("total_tokens", 0.0)
             if total_tokens:
                 tokens.append(total_tokens)
+        # The cause as stored, since labels and judges may have decided it.
         attribution = cases.stored_cause(row, cases.matching, None)
         # Without a reference answer it cannot be said whether an answer is right.
         if is_unanswerable(row.case) or not row.case.references:
             continue
         matches = row.matches or matches_of(row.trace, cases.matching)
         gold = FoundGold.of(row.trace, matches)
+        # A dict: two operators of one name would share an entry, and the later one counts.
         changes = dict(_changed_contexts(row.trace, gold, documents_by_id))
         if changes:
             planned.append(_Planned(row.case, attribution.cause, changes))
@@ -218,6 +228,7 @@ def _changed_contexts(
         return  # one text: there is no chunk in it to add or to move
     chunks = shown.to_chunks()
     if gold is not None and _gold_not_shown(gold):
+        # Behind the shown chunks, so that the change adds and moves nothing else.
         added = _gold_chunks(trace.case, gold, retrieved, documents)
         if added:
             yield GOLD_ADDED, _context_of_chunks([*chunks, *added])
@@ -229,6 +240,7 @@ def _changed_contexts(
     retrieved_by_id = {chunk.id: chunk for chunk in retrieved.to_chunks()}
     for step in steps_of(shown):
         # A chunk that an operator wrote itself was not retrieved, and cannot be put back.
+        # It is put back as it was retrieved, before any operator changed it.
         dropped = [retrieved_by_id[id] for id in step.dropped if id in retrieved_by_id]
         if dropped:
             yield PUT_BACK.format(step.operator), _context_of_chunks([*chunks, *dropped])
@@ -271,12 +283,14 @@ def _gold_chunks(
     system itself could have shown comes first.
     """
     missing = _gold_not_shown(gold)
+    # Chunks that were retrieved and hold gold that was lost on the way.
     positions = [position for position, golds in enumerate(gold.retrieved) if golds & missing]
     if positions:
         chunks = retrieved.to_chunks()
         return [chunks[position] for position in positions]
     if case.reference_contexts:
         return [_gold_chunk(text) for text in case.reference_contexts]
+    # By document, the words of the evidence, around which an excerpt is cut.
     spans = {evidence.document_id: evidence.text for evidence in case.evidence}
     texts: list[str] = []
     if case.relevant_ids:
@@ -285,6 +299,7 @@ def _gold_chunks(
             if id in corpus:
                 excerpt = _excerpt_around(corpus[id].text, spans.get(id, ""))
                 texts.append(excerpt)
+    # Where the corpus is not at hand, or lacks the documents.
     if not texts:
         texts = list(spans.values())
     return [_gold_chunk(text) for text in texts if text]
@@ -297,6 +312,8 @@ def _excerpt_around(text: str, span: str) -> str:
     """
     start = 0
     if span:
+        # As much before the span as behind it; a span that is not found has position -1: the
+        # beginning.
         start = max(text.find(span) - _EXCERPT_LENGTH // 2, 0)
     return text[start : start + _EXCERPT_LENGTH]
 
@@ -324,9 +341,11 @@ def _try_of_change(
     """
     outcome = answering.answer(case.query, context, case.messages)
     if outcome.value is None:
+        # A skipped answer has a reason in place of a failure.
         failure = str(outcome.failure or outcome.reason)
         return Try(change=change, response=None, right=None, cures=False, failure=failure)
     response = outcome.value.response
+    # An answer that declines is not right, however much of the reference it repeats.
     right = 0.0
     if not declined(outcome):
         right = answer_correct(case.query, response, case.references)

@@ -84,20 +84,24 @@ def report_of(path: str | Path) -> Report:
         body = journal.runs.report()
     if body is not None:
         # `len` stands for the functions, which are not kept: formulas, and what reads the cases.
+        # Any function does: the reader gets the real ones from `RunCases.report`.
         decoder = msgspec.json.Decoder(Report, dec_hook=lambda kind, value: len)
         # What another version kept is counted again.
         with journal.reading, suppress(msgspec.ValidationError):
             stored = cases.report(decoder.decode(body))
         # A report of an earlier version did not count the answers.
         is_counted = stored is not None and stored.answers is not None
+        # Of repeats the stored report has the first time alone.
         if stored is not None and is_counted and not repeat_folders(cases.path):
             return stored
     concurrency = "1"
+    # How many calls were in flight is known from the stored report alone.
     if stored is not None and stored.latencies:
         concurrency = stored.latencies[0].concurrency
     builder = ReportBuilder(cases, concurrency=concurrency)
     for case in cases.traces():
         builder.add(case, cases.matching)
+    # Opened anew: the cases were read through a connection of their own.
     with cases.journal() as journal:
         report = builder.report(journal)
     if stored is None:
@@ -131,15 +135,20 @@ class RunCases:
             book: labels of people, which decide about the answers that they are of.
         """
         self.path = path
+        """The run's folder."""
         self.book = book
+        """Labels of people; None where only stored causes count."""
         self.manifest = manifest
         self.metrics = metrics
+        # Which gold no document holds, where the corpus was searched; None where it was not.
         self._corpus = None
+        # Read once: the causes of all cases depend on it.
         if (path / CORPUS_GOLD).is_file():
             self._corpus = read_corpus_gold(path, manifest.fingerprints)
         self._correctness: int | None = None
         """Position of the metric that says whether an answer is right."""
         names = [metric.name for metric in metrics]
+        # Of several such metrics the first of the list decides.
         for name in JUDGED_RIGHT:
             if name in names:
                 self._correctness = names.index(name)
@@ -193,6 +202,7 @@ class RunCases:
         judge_reason = ""
         if self._correctness is not None:
             correctness = case.cells[self._correctness]
+            # Without judgements, as of stored cells of another version, there is no reason to show.
             if case.judgements:
                 judge_reason = verdict_reason(case.judgements[self._correctness])
         return attribute(
@@ -212,6 +222,7 @@ class RunCases:
 
         Computed anew where the journal has none, or where people's label of the answer decides.
         """
+        # A stored cause knows nothing of labels.
         if case.attribution is None or self._label(case.trace) is not None:
             return self.cause(case, matching, biography)
         return case.attribution
@@ -243,6 +254,7 @@ class RunCases:
 
         Canaries, metrics and the functions that read cases are not stored with it.
         """
+        # Canaries are in a file of their own, which a later command may have written.
         judging = stored.judging
         if judging is not None:
             from ragbench.stages.canaries import read_canaries
@@ -250,6 +262,7 @@ class RunCases:
             canaries = read_canaries(self.path, self.manifest.fingerprints)
             judging = replace(judging, canaries=canaries)
         summaries: list[Summary] = []
+        # Metrics are stored without their functions; the run's own take their place, by position.
         for summary, metric in zip(stored.summaries, self.metrics, strict=True):
             summaries.append(replace(summary, metric=metric))
         return replace(
@@ -272,6 +285,7 @@ class RunCases:
         with_texts = True
         if ids is None and self.book is None:
             # What operators and an interrupted run's causes rest on are texts.
+            # With a finished report, causes are stored; only operators' moves need texts then.
             stages = {*self.manifest.rag.stages, *self.manifest.absent}
             with self.journal() as journal:
                 with_texts = journal.runs.report() is None or "post_retrieve" in stages
@@ -282,11 +296,13 @@ class RunCases:
             attribution = self.stored_cause(case, matching, biography)
             cells = tuple(cell or _UNSCORED for cell in case.cells)
             failures = failures_of(case.trace, cells)
+            # Made only when a reader opens the case: a story takes much more time than a row.
             tell = None if ids is None else partial(story_of, case, matching, self.metrics)
             row = case_row(case, cells, biography, failures, attribution, tell)
             if repeated is not None:
                 repeats = repeated.cells(case.case.id, case.digest, cells)
                 if repeats:
+                    # The mean is shown in the row, and the values of all repeats beside it.
                     mean_cells = averaged(cells, repeats)
                     row = dataclasses.replace(row, cells=mean_cells, repeats=repeats)
             yield row
@@ -300,6 +316,7 @@ class RunCases:
         """
         with self.journal() as journal:
             # The journal knows what was scored, but not what people decide, nor means of repeats.
+            # A report is kept only of a complete run: before that, causes may lack.
             is_stored = journal.runs.report() is not None and self.book is None
             if is_stored and not repeat_folders(self.path):
                 yield from journal.index(metric, tag)
@@ -347,21 +364,28 @@ class ReportBuilder:
             concurrency: how many calls of the system were in flight in the run; see `Latency`.
         """
         self.cases = cases
+        """Its manifest, metrics and causes."""
         self._concurrency = concurrency
+        """How many calls were in flight, noted with the times."""
         self._collect_row = collect_row
         """Given each case's row, for whoever writes them while cases are at hand."""
         self._summaries = SummaryBuilder(cases.metrics)
+        """The figures of the metrics."""
         self._tally = RunTally()
+        """Endings, failures and times of the stages."""
         self._causes = CauseTally()
         self._biographies: BiographyTally | None = None
         """Of a run with post-retrieval."""
         self._judged: JudgeTally | None = None
+        """What judges gave; None where none judged."""
         judge = cases.manifest.judge
         if judge is not None:
+            # Only for a judged run: others need not load it.
             from ragbench.stages.judge_tally import JudgeTally
 
             self._judged = JudgeTally(cases.metrics, judge)
         self._repeated = _repeats_of_run(cases)
+        """Cells and times of further repeats; None without any."""
         self._is_by_document = False
         """Whether a relevant chunk was recognised by its document."""
 
@@ -377,10 +401,12 @@ class ReportBuilder:
             if self._biographies is None:
                 self._biographies = BiographyTally()
             self._biographies.add(case.id, biography)
+        # Anew, not from the journal: the cells were just computed.
         attribution = self.cases.cause(run_case, matching, biography)
         self._causes.add(case.id, attribution)
         cells = tuple(cell or _UNSCORED for cell in run_case.cells)
         if self._repeated is not None:
+            # From here on cells are means; judgements and failures stay those of the first time.
             cells = self._repeated.add(case.id, run_case.digest, cells)
         self._summaries.add(case, cells)
         self._is_by_document |= any(map(_has_document_match, run_case.matches.values()))
@@ -392,6 +418,7 @@ class ReportBuilder:
             tell = partial(story_of, run_case, matching, self.cases.metrics)
             row = case_row(run_case, cells, biography, failures, attribution, tell)
             self._collect_row(row)
+        # Without a journal nothing is stored, as when a stored run is counted once more.
         if journal is not None:
             journal.scores.record(run_case.number, cause=attribution)
 
@@ -419,6 +446,7 @@ class ReportBuilder:
                 notes.append(note)
         repeat_notes: Sequence[str] = ()
         if self._repeated is not None:
+            # The first time's seconds, to see whether a cache has answered the later ones.
             repeat_notes = tuple(self._repeated.notes(tally.seconds))
         reused_from: str | None = None
         if any(stage.reused for stage in stages):
@@ -430,6 +458,7 @@ class ReportBuilder:
         for cause in GoldCause:  # in the order of a search's steps, not of the cases
             if tally.gold[cause]:
                 gold[cause] = tally.gold[cause]
+        # Empty places are filled by `RunCases.report`, which also completes a stored report.
         report = Report(
             manifest={},
             metrics=(),
@@ -449,6 +478,7 @@ class ReportBuilder:
         )
         if finished_under is not None:
             body = msgspec.json.encode(report, enc_hook=lambda _: None)  # functions are not kept
+            # Before the report: a journal that keeps a report has all cells that it is made of.
             journal.flush()
             journal.runs.complete(hidden_bytes(body), finished_under, has_files=has_files)
         return self.cases.report(report)
@@ -502,6 +532,7 @@ def case_row(
         confidence = answer.confidence
     verdict = None
     if trace.validation is not None and trace.validation.value is not None:
+        # The verdict is stored without an id, since equal chunks share it.
         verdict = replace(trace.validation.value, query_id=case.id)
     location = None
     if trace.location is not None:
@@ -546,11 +577,13 @@ def _repeats_of_run(run: RunCases) -> Repeated | None:
     seconds: dict[str, list[float]] = {}
     for folder in folders:
         repeat = RunCases.of(folder)
+        # In the same order, too: cells pair with metrics by position.
         if [metric.name for metric in repeat.metrics] != names:
             raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
         cells: dict[str, tuple[bytes, tuple[Cell, ...]]] = {}
         for case in repeat.traces(with_texts=False):
             cells_of_case = tuple(cell or _UNSCORED for cell in case.cells)
+            # The digest shows whether the case was the same question then.
             cells[case.case.id] = case.digest, cells_of_case
             for stage, (outcome, *_) in case.settled.items():
                 if outcome.seconds is not None:

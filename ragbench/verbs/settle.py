@@ -56,11 +56,13 @@ def settle(
     signs: dict[str, float] = {}
     questions: list[SettleQuestion] = []
     for check in open_checks(verdict):
+        # A check of latency or cost has no column of scores.
         column = run.column(check.subject)
         if column is None or column.scale is None:
             continue
         changes = _changes_by_case(same_cases, run, column.name, column.sign)
         differences: dict[str, float] = {}
+        # A case that one run has no value of guides no draw.
         for id_, change in changes.items():
             if change is not None:
                 differences[id_] = change
@@ -75,6 +77,7 @@ def settle(
     if not questions:
         return verdict
 
+    # All metrics share the draws, and the level of a false alarm.
     settling = Settling(questions, alpha=config.alpha)
     sources = sources_of(signs, run)
     asked_count = 0
@@ -82,13 +85,16 @@ def settle(
     while not settling.is_done and asked_count < most:
         remaining_count = most - asked_count
         round_count = max(_FIRST_ROUND, asked_count)
+        # Never beyond `most`; rounds double what was asked so far.
         drawn = settling.draw(min(remaining_count, round_count))
         before, after = ask(rounds, sources, drawn)
         after, before = with_both_figures(after, before)
+        # One mapping for each drawn case, filled metric by metric.
         answers: list[dict[str, float | None]] = [{} for _ in drawn]
         for name, sign in signs.items():
             changes = _changes_by_case(before, after, name, sign)
             for number, answer in enumerate(answers):  # the cases are called by their numbers
+                # None where a system failed on the case.
                 answer[name] = changes.get(str(number))
         settling.see(answers)
         asked_count += len(drawn)
@@ -104,6 +110,7 @@ def _progress_line(asked_count: int, settled_metrics: Mapping[str, Settled]) -> 
     """
     states: list[str] = []
     for name, settled in settled_metrics.items():
+        # No drop is known before the first answer.
         drop = settled.drop or 0.0
         states.append(f"{name} {settled.change} (drop {drop:+.3f})")
     return f"asked {counted(asked_count, 'time')}: {', '.join(states)}"
@@ -135,6 +142,7 @@ def with_must_pass(verdict: GateResult, asked: RunScores, config: GateConfig) ->
     """
     checks: list[GateCheck] = []
     for check in verdict.checks:
+        # Other checks stay as they are: they do not rest on these cases.
         if check.ground is Ground.LOST_ONCE:
             check = asked_again(check, asked)
         checks.append(check)
@@ -147,6 +155,7 @@ def _changes_by_case(
     """By case, how a metric moved between two runs, a loss below 0; None where one lacks a value.
 
     Args:
+        # In the order of the run before; a case that the later run lacks is None.
         sign: 1 where more of the metric is better, or else -1.
     """
     values_after = after.values(metric)
@@ -209,13 +218,17 @@ class Settling:
         ids: set[str] = set()
         for question in questions:
             ids.update(question.differences)
+        # Sorted, so that the same questions give the same draws in every process.
         self._ids = sorted(ids)
         self._seed = seed
+        """Of the draws: the same one asks about the same cases."""
         self._rounds = 0
+        """So many draws were made: a part of the next draw's seed."""
         self._asked: set[str] = set()
         """The cases that were drawn so far, for the report."""
         places = {id_: place for place, id_ in enumerate(self._ids)}
         self._metrics: list[_Metric] = []
+        """In the order of the questions."""
         for question in questions:
             metric = _Metric(question, places, alpha, len(questions))
             self._metrics.append(metric)
@@ -232,6 +245,7 @@ class Settling:
         The gate fails with one worse metric, so that further answers would change nothing.
         """
         changes = [metric.change for metric in self._metrics]
+        # One proof of a loss is enough; without a loss, all must be decided.
         return "worse" in changes or "open" not in changes
 
     def draw(self, count: int) -> list[str]:
@@ -244,6 +258,7 @@ class Settling:
         pool = len(self._ids)
         variances = np.zeros(pool)
         for metric in self._metrics:
+            # Metrics add up, each on its own scale: a case is drawn for what all learn from it.
             variances += metric.weights(pool)
         deviations = np.sqrt(variances)
         by_spread = deviations / deviations.sum()
@@ -252,11 +267,13 @@ class Settling:
         self._chances = even_part + spread_part
 
         # Raw output of PCG64, which NumPy promises for all versions; 53 bits make a fraction.
+        # By seed and round: a run that goes on draws what an uninterrupted one draws.
         source = np.random.PCG64([self._seed, self._rounds])
         whole_numbers = source.random_raw(count) >> np.uint64(_UNUSED_BITS)
         uniform = whole_numbers.astype(np.float64) * 2.0**-53
         # Each case has a stretch of [0, 1) as long as its chance: a number falls into one of them.
         ends = np.cumsum(self._chances)
+        # Divided by the last end, which is 1 but for rounding: no number falls beyond it.
         places = np.searchsorted(ends / ends[-1], uniform, side="right")
         self._drawn = [int(place) for place in places]
         self._rounds += 1
@@ -268,6 +285,8 @@ class Settling:
         Args:
             answers: for each drawn case in order, the difference between the systems by metric.
         """
+        # The chances are those that `draw` has just used: answers must be seen before the next
+        # draw.
         for place in self._drawn:
             self._asked.add(self._ids[place])
         for metric in self._metrics:
@@ -310,6 +329,7 @@ class _Metric:
             place = places[id_]
             self.places[place] = 1.0
             self.sums[place] = difference
+        # One difference so far: its square, sum and count begin with it.
         self.squares = self.sums**2
         """Of each case, the sum of its squared differences."""
         self.counts = self.places.copy()
@@ -318,11 +338,15 @@ class _Metric:
         """Cases that have this metric."""
         mean_square = float(self.squares.sum() / self.size)
         least_deviation = _STILL * question.scale
+        # The scale's share keeps it above 0 where no case has moved.
         self.prior = max(mean_square, least_deviation**2)
         """The variance of a case that was not asked yet."""
         self.bet = MeanBet(limit=-question.tolerance, scale=question.scale)
+        """The bet on whether the mean difference lies below minus the tolerance."""
         self.level_worse = alpha / family
+        """A loss is shown at this level: all metrics share the chance of a false alarm."""
         self.level_safe = alpha
+        """That nothing is lost is shown at this level, each metric by itself."""
         self.unmeasured = 0
         """Answers in which the metric could not be compared; they count as no change."""
 
@@ -333,6 +357,7 @@ class _Metric:
         added: a case that was asked once, and changed by chance, would else promise too much. Cases
         without the metric have 0. Any values keep the test valid; good ones make it fast.
         """
+        # One more in the divisor is the added difference of 0.
         means = self.sums / (self.counts + 1.0)
         return means * self.places
 
@@ -366,6 +391,7 @@ class _Metric:
         """
         centres = self.centres()
         scale = self.question.scale
+        # The mean of what all cases promise; the corrections below have 0 as their mean.
         promised = float(centres.sum()) / self.size
         # How far one difference of a case moves the estimate: the rarer it is drawn, the further.
         reach = self.places / (self.size * chances)
@@ -378,15 +404,18 @@ class _Metric:
         # The centres are those from before this round: what a case promises must not depend on the
         # draw that corrects it.
         for place, value in zip(drawn, values, strict=True):
+            # Its correction is 0: it counts as drawn, and says nothing of this metric.
             if not self.places[place]:  # a case of another metric
                 self.bet.see(promised, lowest=lowest, highest=highest)
                 continue
             # A case that could not be compared counts as unchanged; the report says how many.
             if value is None:
                 self.unmeasured += 1
+            # No change is assumed, which neither proves nor excuses a loss.
             difference = value or 0.0
             correction = (difference - float(centres[place])) * float(reach[place])
             self.bet.see(promised + correction, lowest=lowest, highest=highest)
+            # Only after the bet: the next round's centres may know of it.
             self.sums[place] += difference
             self.squares[place] += difference**2
             self.counts[place] += 1.0
@@ -399,6 +428,7 @@ class _Metric:
         over all metrics, a false all-clear for each metric by itself. The words are those of the
         report.
         """
+        # A loss is looked at first: both proofs at once would need contradicting answers.
         if self.bet.p_below <= self.level_worse:
             return "worse"
         if self.bet.p_above <= self.level_safe:

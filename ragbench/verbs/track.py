@@ -50,6 +50,7 @@ def track_run(run: str | Path, to: str) -> Tracked:
         commit=git.get("commit"),
         settings=settings,
         summaries=report.summaries,
+        # A function: cases are read only as the tracker sends them.
         cases=lambda: _tracked_cases(cases),
         pages=tuple(page for page in pages if page.is_file()),
     )
@@ -68,6 +69,7 @@ def _settings_as_texts(manifest: Manifest) -> dict[str, str]:
         "cases": str(manifest.dataset.cases),
     }
     for name, value in manifest.settings.items():
+        # Also bool, which is an int: "True".
         if isinstance(value, str | int | float):
             settings[name] = str(value)
     return settings
@@ -79,6 +81,7 @@ def _tracked_cases(cases: RunCases) -> Iterator[TrackedCase]:
     One at a time, as a tracker sends them; a run may be larger than memory.
     """
     names = [metric.name for metric in cases.metrics]
+    # Both go through the run's cases in order: rows have the report's scores, traces the texts.
     for row, run_case in zip(cases.rows(), cases.traces(), strict=True):
         cells = dict(zip(names, row.cells, strict=True))
         yield _tracked_case(row, run_case.trace, cells)
@@ -106,6 +109,7 @@ def _tracked_case(row: CaseRow, trace: Trace, cells: dict[str, Cell]) -> Tracked
             context_ids = tuple(retrieved.context_ids)
     error = None
     if row.failures:
+        # The first failure only: a tracker has one field for it.
         error = hidden(str(row.failures[0]))
     # A dataset may hold anything under this name.
     trace_id = trace.case.metadata.get("trace_id")

@@ -87,6 +87,7 @@ class SearchSetting(Record):
         """
         words: list[str] = [self.strategy]
         for name, value in self.settings.items():
+            # The strategy is the first word already.
             if name == "type":
                 continue
             if value is True:
@@ -102,9 +103,11 @@ class SearchSetting(Record):
         The same on every machine, which a measured time would not be: of settings that are equally
         good the cheapest is advised.
         """
+        # A ranking by words costs least, and two rankings cost the most.
         rankings = {"sparse": 0, "dense": 1, "hybrid": 2}[self.strategy]
         if self.effort.exact:
             return rankings, math.inf
+        # A store's own effort is sorted between the tried ones.
         return rankings, self.effort.ef or _OWN_EF
 
 
@@ -209,10 +212,13 @@ def tune(
         needed = "k must be at least 1, the margin between 0 and 1, the measure one of"
         raise ConfigError(f"{needed} {', '.join(_MEASURES)}; found {k}, {margin}, {measure}")
     measure_name, formula = _MEASURES[measure]
+    # An empty question has no vector, and no words.
     questions = [case for case in cases if case.query.strip()]
+    # As deep as a fusion needs, and as what counts.
     depth = max(k, _CANDIDATES)
     legs = legs_of(collection, questions, depth, advance)
     searches: dict[SearchSetting, LegRankings] = {}
+    # The cheapest first: `best` and `chosen` below take the first of equal ones.
     for setting in settings_of(legs, collection.present):
         searches[setting] = combined(setting, legs, depth)
     rankings = {setting: search.rankings for setting, search in searches.items()}
@@ -226,12 +232,14 @@ def tune(
         values_of[setting] = [cast("float", column[position]) for position in positions]
     # Of settings that are equally good the first one, which is the cheapest. Rounded: a difference
     # in the last digit is none.
+    # A dict keeps the settings' order: `max` takes the first of equal totals.
     totals = {setting: round(math.fsum(values), 9) for setting, values in values_of.items()}
     best = max(totals, key=totals.__getitem__)
 
     tuned_settings: list[TunedSetting] = []
     for setting, values in values_of.items():
         own = rankings[setting]
+        # Without vectors there is no exact search: the share is not shown then.
         exact = rankings.get(_EXACT, own)
         overlaps = [share_found(own[position], exact[position], k) for position in positions]
         tuned = _tuned_setting(setting, values, values_of[best], overlaps, clusters, margin)
@@ -263,6 +271,7 @@ def _comparable_positions(
         DataError: these are too few to choose a setting by.
     """
     positions: list[int] = []
+    # A row has the scores of one question by all settings.
     for position, row in enumerate(zip(*scores.values(), strict=True)):
         if None not in row:
             positions.append(position)
@@ -295,6 +304,7 @@ def _tuned_setting(
     difference = gain_of(values, best, clusters)
     # The best setting itself may have an interval that is too wide to show it.
     is_best = values == best
+    # The whole interval lies above the tolerated loss.
     is_near = difference.low is not None and difference.low > -margin
     overlap: MeanInterval | None = None
     if setting.strategy == "dense":  # an exact search by vectors is no measure of words
@@ -350,8 +360,10 @@ def legs_of(
     dense = collection.dense
     if dense is not None and queries:
         texts = [readable_text(query) for query in queries]
+        # All at once, before any search: only searches are timed.
         vectors = dense.embedder.embed_queries(texts)
         vectors_by_text = dict(zip(texts, vectors, strict=True))
+        # A cast: the strategies call nothing but `embed_queries` of it.
         embedder = cast("Embedder", _QueryVectors(vectors_by_text))
         present = collection.present.effort
         efforts = [NORMAL]
@@ -359,6 +371,7 @@ def legs_of(
         if not dense.store.is_exact:
             efforts += [Effort(ef=ef) for ef in _EFS]
             efforts.append(Effort(exact=True))
+        # The collection's own effort is always tried.
         if present not in efforts:
             efforts.append(present)
         for effort in efforts:
@@ -367,6 +380,7 @@ def legs_of(
             try:
                 legs[effort] = _timed_rankings(strategy, queries, search)
             except ConfigError:
+                # The usual search must work: only further efforts may be unknown to the store.
                 if effort in (NORMAL, present):
                     raise
                 continue  # the store's index has no such setting
@@ -396,6 +410,7 @@ def _timed_rankings(strategy: Strategy, queries: Sequence[str], search: Search) 
     leg = LegRankings([], [])
     for query in queries:
         begin = time.perf_counter()
+        # One question in a list: strategies take several.
         [ranking] = strategy.retrieve([query], search)
         leg.seconds.append(time.perf_counter() - begin)
         leg.rankings.append(ranking)
@@ -426,6 +441,7 @@ def settings_of(legs: Mapping[Leg, LegRankings], present: SearchSetting) -> list
     is_possible = present.strategy != "hybrid" or has_words
     if present not in settings and is_possible:
         settings.append(present)
+    # Of equal cost, the smaller weight of vectors first.
     return sorted(settings, key=lambda setting: (setting.cost, setting.dense_weight or 0.0))
 
 
@@ -453,6 +469,7 @@ def combined(setting: SearchSetting, legs: Mapping[Leg, LegRankings], depth: int
             [by_vectors, by_words], weights=(weight, 1.0), rrf_k=_RRF_K, top_k=depth
         )
         rankings.append(fused)
+    # As a hybrid search takes both rankings, one after the other.
     seconds = [sum(pair) for pair in zip(dense.seconds, sparse.seconds, strict=True)]
     return LegRankings(rankings, seconds)
 
@@ -483,8 +500,10 @@ def scores_of(
     for setting, ranked in rankings.items():
         traces[setting] = []
         for case, chunks in zip(cases, ranked, strict=True):
+            # Cut to what counts, so that matching is decided by what is scored.
             traces[setting].append(_retrieval_trace(case, chunks[:k]))
     # Once for all settings: they are compared with each other.
+    # All gold before any chunk: an id of a later case may show how ids are compared.
     gold = GoldSpace()
     for case in cases:
         gold.add(case)

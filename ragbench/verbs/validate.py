@@ -163,11 +163,13 @@ def validate_dump(
         InterruptedRunError: `stopped` said so.
     """
     make = _validator_maker(validator)
+    # Made once here, also where workers judge: they make their own.
     judge = make()  # what it lacks is reported before anything is written
     kind = _place_of_calls(engine, workers, judge, is_alone=judge is validator)
     import_packages_of(judge)
     out_path = None if out is None else path_of(out)
     # Verdicts on other queries of the dump are another run: it is a part of the run's identity.
+    # A limit, or a sample with its seed; None for the whole dump.
     selection = limit if sample is None else (sample, seed)
     with ExitStack() as stack:
         if not isinstance(dump, OpenDump):
@@ -180,6 +182,7 @@ def validate_dump(
             engine=stack.enter_context(opened_engine(kind, workers=workers)),
             threads=threads,
             stopped=stopped,
+            # Without a display the reports go nowhere.
             report=advance or (lambda _: None),
         )
         if against is not None:
@@ -187,12 +190,15 @@ def validate_dump(
             judging.doctor.against = str(against)
         queries: Iterable[RetrievalDump] = _queries_until_malformed(dump) if strict else dump
         if selection is not None:
+            # By the query's id: a draw is the same wherever the query is in the dump.
             selected = Selection(limit=limit, sample=sample, seed=seed)
             queries = selected.apply(queries, attrgetter("query_id"))
         takers: list[Callable[[ValidatedQuery], None]] = []
         if out_path is None:
+            # In memory: without a file nothing is continued.
             judging.run = judging.running(stack.enter_context(Journal(None)))
         else:
+            # First of the takers: a verdict is in the file before the caller sees it.
             lines_to = judging.verdict_writer(out_path, selection, fresh=fresh)
             takers.append(stack.enter_context(lines_to))
         if emit is not None:
@@ -236,6 +242,7 @@ def _place_of_calls(engine: str, workers: int | None, judge: Validator, *, is_al
     Args:
         is_alone: whether the validator was given as an object, so that no second one can be made.
     """
+    # The user has named no number: one process asks several at a time.
     waits = workers is None and bears_calls(judge)
     if engine == "processes" and (workers == 1 or waits):
         return "local"
@@ -252,6 +259,7 @@ def _validator_maker(validator: object) -> Callable[[], Validator]:
 
     From a name, settings, a function or an object; anything else is an error.
     """
+    # The same object each time: it cannot go to a worker.
     if isinstance(validator, Validator):
         return lambda: validator
     if isinstance(validator, (str, Mapping)):
@@ -272,7 +280,9 @@ class _Judging:
     judge: Validator
     """Judges in this process; workers make their own."""
     identity: str
+    """The validator's fingerprint, under which verdicts are stored."""
     make: Callable[[], Map[RetrievalDump, Outcome[Verdict]]]
+    """Makes a worker's call, on the worker."""
     engine: Engine
     threads: int | None
     """Concurrent calls in this process; None where their number is not the user's."""
@@ -281,7 +291,9 @@ class _Judging:
     run: Running = dataclasses.field(init=False)
     """Set before anything is judged, once its journal is open."""
     tally: ValidationTally = dataclasses.field(default_factory=ValidationTally)
+    """What verdicts come to, for the summary."""
     doctor: DoctorTally = dataclasses.field(default_factory=DoctorTally)
+    """What they say of the retriever."""
 
     def running(self, journal: Journal) -> Running:
         """Makes the object that the judging stage works with: journal, calls, stop and display.
@@ -306,6 +318,7 @@ class _Judging:
         """
         stage = dump_stage(self.judge, bytes.fromhex(self.identity))
         tally = partial(self._count_and_publish, publish)
+        # None: the engine has no workers, and this process judges.
         if self.engine.fewest is None:
             judge_here(queries, stage, self.run, tally)
         else:
@@ -323,14 +336,17 @@ class _Judging:
         """
         split = self.dump.split
         make: Callable[[], Map[Any, Any]] = self.make
+        # A query that takes its worker down again and again fails alone.
         lost: Callable[[Task], Any] = partial(lost_case, VALIDATE)
         if split is not None:
             make = partial(far_calls, split, make)
             lost = _lost_task
         with WorkerPool(make, self.engine, lost=lost, stopped=self.stopped) as pool:
+            # The pool must run by then: it reads the dump as well.
             if split is not None:
                 self.dump.read_elsewhere(read_pieces(split, pool))
             judge_on_workers(queries, stage, pool, self.run, tally)
+        # After the last verdict: texts that workers read may have changed on the way.
         if split is not None:
             check_unchanged(split)
 
@@ -357,16 +373,19 @@ class _Judging:
         if outcome.value is not None:
             try:
                 verdict = validation_object(outcome.value)
+                # The id once more, since a verdict has an empty one.
                 line = orjson.dumps({**question, **verdict, "query_id": dump.query_id})
             except (TypeError, ValueError) as error:  # it cannot be written down
                 failure = Failure.of(error, stage=VALIDATE)
                 outcome = Outcome(status=Status.FAILED, failure=failure)
+        # Counted after it is written: what cannot be written down counts as failed.
         self.tally.count(dump.query_id, outcome)
         if outcome.value is not None:
             self.doctor.add(dump, outcome.value)
         else:
             failure = cast("Failure", outcome.failure)
             # There is no verdict to hold the warnings on its chunks.
+            # Read again where workers had its texts: the inspection needs them.
             whole = whole_retrieval(dump, self.dump.split)
             warnings = (*dump.warnings, *inspect_chunks(dump.query, whole.chunks).warnings)
             counts = [(warning.kind.value, warning.count) for warning in warnings]
@@ -404,14 +423,18 @@ class _Judging:
                     try:
                         journal.runs.begin(bytes.fromhex(setting))
                         self.run = self.running(journal)
+                        # The caller judges inside of this `yield`: what follows runs when all is
+                        # judged.
                         yield partial(_write_line, lines)
                         lines.seek(0)
+                        # Whole or not at all; the draft stays where it cannot be written.
                         with written_whole(out) as whole:
                             shutil.copyfileobj(lines, whole)
                         journal.flush()
                         journal.runs.complete()
                         is_done = True
                     finally:
+                        # Asked while the journal is open.
                         is_empty = journal.is_empty()
             finally:
                 if is_done or is_empty:
@@ -430,6 +453,7 @@ class _Judging:
         doctor = self.doctor
         if not tally.verdicts and not tally.failed:
             no_query = Problem(message="it holds no query", path=dump.name)
+            # Problems of reading say more than that there is no query.
             raise DataError(dump.problems.items or [no_query])
         doctor.distances = dump.mapping.scores is ScoreKind.DISTANCE
         mapping = asdict(dump.mapping)
@@ -438,18 +462,21 @@ class _Judging:
             if value is not None:
                 mapping_texts[name] = str(value)
         shares: tuple[RequiredShare, ...] = ()
+        # Without a demand and without a gap there is nothing to check.
         if dump.malformed or tally.failed or demands != Demands():
             shares = tuple(_required_shares(tally, demands, dump.malformed))
         reused_from = None
         if tally.reused:
             # The last one is this run, and the one before it had the verdicts.
             runs = sorted(self.run.journal.runs.started().items())
+            # A run with reused verdicts has an earlier one, so that there are two.
             _, reused_from = runs[-2]
         return DumpSummary(
             dump=dump.name,
             mapping=mapping_texts,
             roles=dump.roles,
             validator=self.judge.name,
+            # Another reading of the fields makes other queries: summaries are compared by it.
             identity=fingerprint((self.identity, mapping)),
             queries=tally.verdicts,
             failed=tally.failed,
@@ -502,6 +529,7 @@ def _queries_until_malformed(dump: OpenDump) -> Iterator[RetrievalDump]:
     Queries before it are judged and stored, so that nothing is done twice once it is mended.
     """
     for retrieval in dump:
+        # Counted while the record is read: the retrieval after it is not judged any more.
         if dump.malformed:
             break
         yield retrieval
@@ -545,6 +573,7 @@ def _locked(out: Path) -> Generator[None]:
 
     A path that cannot be written is refused here, before anything is judged.
     """
+    # A hidden file beside it, so that no program takes it for verdicts.
     lock = FileLock(out.with_name(f".{out.name}.lock"))
     try:
         if out.is_dir():
@@ -573,6 +602,7 @@ def _required_shares(
     Args:
         malformed: records that could not be read; with failed queries, they are checked always.
     """
+    # Records without a verdict, whatever the reason.
     unjudged = malformed + tally.failed
     if unjudged:
         limit = demands.malformed
@@ -583,6 +613,7 @@ def _required_shares(
             "min-answer-present", demands.answer_present, tally.present, tally.verdicts
         )
     levels = (RetrievalQuality.POOR, RetrievalQuality.PARTIAL, RetrievalQuality.GOOD)
+    # In the order in which the user names them.
     for level, least in demands.quality.items():
         # The share that is asked for is of queries that are rated so, or better.
         count = 0

@@ -74,6 +74,7 @@ class Rank(Record):
     ranks: tuple[int | None, ...]
     """Of each gold, from 1; None where it is not among those that were looked at."""
     looked_at: int
+    """How many chunks that is."""
 
 
 class Reasons(Record):
@@ -125,6 +126,7 @@ def why(
     bench = _bench_of_questions(collection, cases, k, post_retrieval, advance)
     all_operators = tuple(range(len(bench.stage.operators)))
     now = Way(setting=collection.present, k=k, operators=all_operators)
+    # Of each question, the share of its gold that is in its context now.
     shares = bench.shares(now)
     is_single = len(bench.cases) == 1
     clusters = clusters_among(bench.cases)
@@ -133,9 +135,11 @@ def why(
     for name, remedy, way in _other_ways(bench, now, command):
         trial = _Trial(name, remedy, bench.shares(way), shares, way)
         trials.append(trial)
+    # Other sizes need many questions: of one, chance would decide.
     if not is_single:
         trials += _size_trials(bench, k)
     # Bonferroni: the intervals of all trials hold together at 95 %.
+    # Each interval at a share of the chance of error; there is always at least one trial.
     level = 1 - _FAMILY_ALPHA / len(trials)
     changes: list[Change] = []
     for trial in trials:
@@ -149,9 +153,11 @@ def why(
 
     lacking = [position for position, share in enumerate(shares) if share < 1]
     # A single question is always shown with where its gold is.
+    # Several are shown only where something is lost.
     shown = [0] if is_single else lacking
     searches = bench.located(now, shown)
     lost: dict[str, int] = {}
+    # Of one question without a loss, the search is shown but counted nowhere.
     if lacking:
         lost = dict(Counter(search.cause.value for search in searches))
     reasons = Reasons(
@@ -165,6 +171,7 @@ def why(
         notes=() if bench.texts else (_NO_TEXTS,),
     )
     if is_single:
+        # One question: its only search, and its rank by each way.
         return replace(reasons, golds=searches[0], ranks=tuple(_ranks_by_way(bench, now)))
     return replace(reasons, together=_best_together(bench, now, trials, clusters))
 
@@ -182,6 +189,7 @@ def _bench_of_questions(
         ConfigError: no chunk is retrieved.
         DataError: no question has gold, or several have and fewer than an interval needs.
     """
+    # Before any search: 0 would find nothing, and look like a store without the gold.
     if k < 1:
         raise ConfigError(f"k must be at least 1, not {k}")
     questions = [case for case in cases if case.query.strip() and golds_of(case)]
@@ -211,6 +219,7 @@ def _as_spans(golds: Sequence[Gold], store: OwnCollection | ForeignCollection) -
     """
     if isinstance(store, ForeignCollection):
         return tuple(golds)
+    # A gold that is known by its text alone has no id to look up.
     gold_ids = [gold.id for gold in golds if gold.id is not None]
     chunks = store.get(gold_ids)
     spans: list[Gold] = []
@@ -218,6 +227,7 @@ def _as_spans(golds: Sequence[Gold], store: OwnCollection | ForeignCollection) -
         chunk = None
         if gold.id is not None:
             chunk = chunks.get(gold.id)
+        # A whole document under its own id needs no span.
         if chunk is not None and chunk.document_id not in (None, gold.id):
             gold = Gold(
                 document_id=chunk.document_id, start=chunk.start, end=chunk.end, text=chunk.text
@@ -230,6 +240,7 @@ class _Trial(NamedTuple):
     """A change that was tried: what each question's context holds with it, and without."""
 
     name: str
+    """As the report names the change."""
     remedy: str
     """The command or the lines of a file that make the change."""
     values: Sequence[float]
@@ -254,6 +265,7 @@ class _Trial(NamedTuple):
             clusters: questions with the same label are not independent.
         """
         gain = gain_of(self.values, self.base, clusters, level)
+        # None where there are too few independent questions for an interval.
         is_above_zero = gain.low is not None and gain.low > 0
         return Change(
             name=self.name,
@@ -277,12 +289,14 @@ def _other_ways(bench: Bench, now: Way, command: str) -> Iterator[tuple[str, str
         now: how the store is searched without any change.
         command: the user's own command, for those that are proposed.
     """
+    # Settings that only combine rankings which are made already.
     for setting in settings_of(bench.legs(""), now.setting):
         if setting != now.setting:
             remedy = _search_command(command, setting)
             yield f"search by {setting.name}", remedy, replace(now, setting=setting)
     for position in now.operators:
         name = bench.stage.operators[position].name
+        # By position, since two operators may have the same name.
         others = tuple(operator for operator in now.operators if operator != position)
         remedy = f"take operator {position + 1} ({name}) out of the file of post-retrieval"
         yield f"without the operator {name}", remedy, replace(now, operators=others)
@@ -308,6 +322,7 @@ def _wider_top_k(bench: Bench, now: Way) -> int:
 
     For one question as many as it takes to have all of its gold that is ranked at all.
     """
+    # For several questions no single number of chunks brings all gold.
     if len(bench.cases) > 1:
         return 2 * now.k
     (ranking,) = bench.rankings(now)
@@ -321,6 +336,7 @@ def _estimated_ways(bench: Bench, now: Way) -> Iterator[tuple[str, str, Way]]:
     They are tried in memory on the store's texts, and so are estimates. Each has its name and the
     command that makes the index.
     """
+    # A collection of our own ranks by BM25 already.
     if isinstance(bench.store, ForeignCollection):
         remedy = "ragbench index CORPUS --store memory:words --embedder none"
         words = replace(now, view="bm25", setting=SearchSetting(strategy="sparse"))
@@ -352,6 +368,7 @@ def _size_trials(bench: Bench, k: int) -> Iterator[_Trial]:
     queries = [case.query for case in bench.cases]
     present_rankings = bench.words.batch_search(queries, k)
     base = bench.gold_shares(present_rankings)
+    # Contexts must be of one length, or longer ones would win.
     # Half as many chunks of twice the size, and the other way round: the context is as long.
     for size, top_k in ((tokens // 2, 2 * k), (2 * tokens, max(1, k // 2))):
         chunks = resized(bench.texts, size)
@@ -397,6 +414,7 @@ def _best_together(
         clusters: questions with the same label are not independent.
     """
     candidates: list[tuple[str, Way]] = []
+    # A trial of other chunk sizes is no way of this search, and cannot be joined with others.
     for trial in trials:
         # More chunks always hold more gold, and would be chosen each time.
         if trial.way is not None and not trial.is_estimate and trial.way.k == now.k:
@@ -409,6 +427,7 @@ def _best_together(
         best: tuple[MeanInterval, str, Way] | None = None
         for name, candidate in candidates:
             next_way = _with_change(way, now, candidate)
+            # The same thing is changed already: nothing would be new.
             if next_way == way:
                 continue
             next_gain = gain_of(bench.shares(next_way), base, clusters)
@@ -419,6 +438,7 @@ def _best_together(
             break
         best_gain, name, best_way = best
         # By more than rounding, so that a change that adds nothing is not named.
+        # The first change must gain something, and each further one must add to it.
         if (best_gain.mean or 0.0) <= (gain.mean or 0.0) + 1e-9:
             break
         gain = best_gain
@@ -447,6 +467,7 @@ def _with_change(way: Way, now: Way, changed: Way) -> Way:
         now: how the store is searched without any.
         changed: `now` with a single change.
     """
+    # One setting at a time: the first that was taken stays.
     if changed.setting != now.setting:
         if way.setting != now.setting:
             return way
@@ -454,6 +475,7 @@ def _with_change(way: Way, now: Way, changed: Way) -> Way:
     if changed.operators != now.operators:
         operators = tuple(operator for operator in way.operators if operator in changed.operators)
         return replace(way, operators=operators)
+    # A view stands for what is left out; two views cannot be had at once.
     if way.view:
         return way
     return replace(way, view=changed.view)
@@ -464,6 +486,7 @@ def _ranks_by_way(bench: Bench, now: Way) -> Iterator[Rank]:
 
     They show at which step the gold is lost: by words, by vectors, by a limit, by an operator.
     """
+    # As deep as rankings are, and before any operator.
     plain = replace(now, k=bench.depth, operators=())
     legs = bench.legs("")
     ways: list[tuple[str, Way]] = [(f"now: {now.setting.name}", plain)]
@@ -482,6 +505,7 @@ def _ranks_by_way(bench: Bench, now: Way) -> Iterator[Rank]:
         ways.append((f"without the {view}", replace(plain, view=view)))
     for position, operator in enumerate(bench.stage.operators):
         up_to_it = tuple(range(position + 1))
+        # In a context of the real size: an operator sees no more than that.
         ways.append((f"after {operator.name}", replace(now, operators=up_to_it)))
     for name, way in ways:
         (ranking,) = bench.contexts(way)

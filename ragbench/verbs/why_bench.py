@@ -47,9 +47,11 @@ class Way(Record):
 
     setting: SearchSetting
     view: View = ""
+    """Without which limit, or with which other index; empty for neither."""
     operators: tuple[int, ...] = ()
     """Those that are applied, by their positions."""
     k: int
+    """Chunks before the operators."""
 
 
 @dataclass(kw_only=True)
@@ -59,12 +61,15 @@ class Bench:
     collection: TunedCollection
     cases: Sequence[Case]
     golds: Sequence[Sequence[Gold]]
+    """Of each case: at least one."""
     stage: PostRetrieval
     depth: int
+    """Chunks of each ranking: more than a context has."""
     advance: Callable[[str], None]
     _legs: dict[View, dict[Leg, LegRankings]] = field(
         default_factory=dict[View, dict[Leg, LegRankings]]
     )
+    """By view, the rankings that settings are combined from; filled when first asked for."""
 
     @property
     def store(self) -> OwnCollection | ForeignCollection:
@@ -95,6 +100,7 @@ class Bench:
         """
         if not view:
             return self.collection
+        # Lower than any score: None would bring back the store's own threshold.
         collection = replace(self.collection, threshold=-math.inf)
         if view == "threshold":
             return collection
@@ -115,17 +121,20 @@ class Bench:
         """
         self.advance(f"{view}, estimated")
         queries = [case.query for case in self.cases]
+        # A copy: the legs without a change must stay as they are.
         legs = dict(self.legs(""))
         untimed = [0.0] * len(queries)  # in memory they take other times than in the store
         if view == "bm25":
             by_words = self.words.batch_search(queries, self.depth)
             legs["sparse"] = LegRankings(by_words, untimed)
             return legs
+        # `_other_ways` asks for this view only where these vectors can be made.
         assert self.english is not None
         words = legs.get("sparse")
         if words is None:
             words = self.legs("bm25")["sparse"]
         by_vectors = self.english.batch_search(queries, self.depth)
+        # Under NORMAL, as the setting of this view has no effort of its own.
         return {"sparse": words, NORMAL: LegRankings(by_vectors, untimed)}
 
     @cached_property
@@ -138,6 +147,7 @@ class Bench:
         # Only the store knows which chunks pass a filter in its own syntax.
         if self.store.native_filter is not None or count > TEXTS:
             return []
+        # All of them at once: a search in memory needs every chunk.
         chunks = self.store.rows(count)
         if len(chunks) < count:  # some stores give no more than a part of their rows
             return []
@@ -187,6 +197,7 @@ class Bench:
         rankings = [ranking[: way.k] for ranking in self.rankings(way)]
         if not way.operators:
             return rankings
+        # In the order of the stage, since positions are ascending.
         operators = tuple(self.stage.operators[position] for position in way.operators)
         stage = replace(self.stage, operators=operators)
         contexts: list[list[Chunk]] = []
@@ -215,6 +226,7 @@ class Bench:
                 is_shown = any(gold.is_held_by(chunk) for chunk in context)
                 if is_shown:
                     shown_count += 1
+            # At least one gold each: questions without gold were left out.
             shares.append(shown_count / len(golds))
         return shares
 
@@ -242,6 +254,7 @@ class Bench:
         )
         rankings = self.rankings(way)
         inputs: list[tuple[Case, RetrievalResult[Any]]] = []
+        # The context before operators: the search for lost gold is about retrieval alone.
         for position in positions:
             chunks = [with_origin(chunk) for chunk in rankings[position][: way.k]]
             inputs.append((self.cases[position], RetrievalResult.from_chunks(chunks)))
@@ -261,5 +274,6 @@ def _strategy_of_setting(collection: TunedCollection, setting: SearchSetting) ->
     dense = replace(collection.dense, effort=setting.effort)
     if collection.sparse is None or setting.strategy == "dense":
         return dense
+    # The setting's weight for vectors, 1 for words.
     weights = (setting.dense_weight or 0.0, 1.0)
     return HybridStrategy(dense=dense, sparse=collection.sparse, weights=weights)
