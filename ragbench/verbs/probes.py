@@ -281,11 +281,10 @@ def _repeated_questions(cases: Iterable[Case]) -> Iterator[tuple[Case, Case]]:
 
     Repeated questions are faults by their answers: the same, or contradicting ones.
     """
-    by_question: dict[tuple[str, str], list[Case]] = {}
+    by_question: dict[str, list[Case]] = {}
     for case in cases:
         # The turns before it make the same words another question of a conversation.
-        history = repr(case.metadata.get("history"))
-        question = (normalised(case.query), history)
+        question = normalised(case.conversation)
         by_question.setdefault(question, []).append(case)
     # The earliest is compared with each later one; later ones not with each other.
     for earliest, *repeats in by_question.values():

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ragbench import Case, Document
+from ragbench.core.case import Turn
 from ragbench.verbs.probes import probe_dataset
 
 
@@ -58,8 +59,15 @@ HOME = "Staff may stay at home for two days each week once their lead has agreed
         ),
         pytest.param(
             [
-                case("a", "And then?", reference="1 day", metadata={"history": ["Hello"]}),
-                case("b", "And then?", reference="2 days", metadata={"history": ["Where is it?"]}),
+                case(
+                    "a", "And then?", reference="1 day", history=(Turn(role="user", text="Hello"),)
+                ),
+                case(
+                    "b",
+                    "And then?",
+                    reference="2 days",
+                    history=(Turn(role="user", text="Where is it?"),),
+                ),
             ],
             id="turns of two conversations are two questions",
         ),
