@@ -69,6 +69,7 @@ class ForeignCollection(OpenCollection[Reader]):
             rows = engine.sample(_SAMPLE)
             if not rows:
                 raise StoreError(f"{self.address}: the collection '{name}' is empty")
+            # Before fields are guessed, so that the id is not taken for a document's id, too.
             if not mapping.id:
                 mapping = replace(mapping, id=engine.key)
             self.mapping, self.guessed, self._absent = complete_mapping(name, mapping, rows)
@@ -111,6 +112,7 @@ class ForeignCollection(OpenCollection[Reader]):
             is_reported: whether what is wrong with the rows that it finds is among `warnings` of
                 this one.
         """
+        # A shallow copy: engine, reader and sample are shared unless they are replaced below.
         view = copy(self)
         view.native_filter = None
         if not is_reported:
@@ -215,6 +217,7 @@ class ForeignCollection(OpenCollection[Reader]):
         has keeps its name, and is noted for `warnings`: filters on it find nothing.
         """
         places = self.mapping.places()
+        # Filters test metadata, not the passage: ``text`` is a metadata field of that name.
         if name in places and name not in ("metadata", "text"):
             return places[name][0]
         objects: list[str] = []
@@ -350,6 +353,8 @@ def read_foreign(
         with database.connected() as connection:
             name = collection or _only_collection(database, connection)
             engine = database.read(connection, name, mapping)
+            # Before the test for None: an own collection may lie under another name, which `read`
+            # misses.
             if database.is_own(connection, name):
                 raise ConfigError(
                     f"{database.address}: ragbench itself has filled the collection '{name}': it "
@@ -364,6 +369,7 @@ def read_foreign(
         return ForeignCollection(
             name, mapping, engine=engine, database=database, native=native_filter
         )
+    # After an interruption, too: an embedded store would stay locked.
     except BaseException:
         database.close()
         raise

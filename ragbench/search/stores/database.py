@@ -78,6 +78,8 @@ class ReadableDatabase(ABC):
         self._open_client = open_client
         self._connection: Any = None
         self._open: Counter[str] = Counter()
+        """How many uses of each collection are open; the connection ends with the last."""
+        # Taken again by a thread that has it: closing the last collection closes the database.
         self._lock = threading.RLock()
 
     @abstractmethod
@@ -266,6 +268,7 @@ class WritableDatabase(ReadableDatabase):
                 if names:
                     present = f"there are: {names}"
                 raise StoreError(f"{self.address}: there is no collection '{name}'; {present}")
+            # Made first, counted then: one whose record cannot be read is not open.
             store = OwnCollection(engine, name, self, lambda: self._release(name))
             self._open[name] += 1
             return store
@@ -285,6 +288,7 @@ class WritableDatabase(ReadableDatabase):
         A collection that is open several times is let go of (`detach`) with its last use only.
         """
         with self._lock:
+            # Closed as a whole meanwhile: there is nothing left to let go of.
             if self._connection is None:
                 return
             self._open[name] -= 1
@@ -469,6 +473,7 @@ def placed_address(address: str, folder: Path) -> str:
     started. Addresses of servers stay as they are.
     """
     engine, _, path = address.partition(":")
+    # ``qdrant+http`` is no such engine: addresses of servers pass unchanged.
     if not path or engine not in _ON_DISK:
         return address
     return f"{engine}:{beside(folder, path)}"
@@ -568,6 +573,7 @@ def open_store(address: str, collection: str) -> OwnCollection:
     database = open_database(address)
     try:
         return database.open(collection)
+    # After an interruption, too: an embedded store would stay locked.
     except BaseException:
         database.close()
         raise

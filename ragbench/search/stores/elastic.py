@@ -277,6 +277,7 @@ class Elasticsearch:
         Args:
             ef: how many candidates each shard looks at; None for `_CANDIDATES`.
         """
+        # Fewer candidates than wanted documents are refused.
         candidates = max(ef or _CANDIDATES, limit)
         knn: dict[str, Any] = {
             "field": self.space.vector,
@@ -413,6 +414,7 @@ class OpenSearch(Elasticsearch):
             ef: how many candidates the index looks at; None leaves it to the index.
         """
         knn: dict[str, Any] = {"vector": query, "k": limit}
+        # With a smaller value fewer documents than wanted could come back.
         if ef is not None:
             knn["method_parameters"] = {"ef_search": max(ef, limit)}
         if condition:
@@ -489,6 +491,7 @@ def _measure_of_score(score: float, space_type: str) -> float:
     if space_type in ("cosine", "dot_product", "cosinesimil"):
         return 2 * score - 1
     if space_type in ("l2_norm", "l2"):
+        # A rounded score may be a little above 1: its distance is 0.
         return -math.sqrt(max(1 / score - 1, 0.0))
     if score >= 1:
         return score - 1

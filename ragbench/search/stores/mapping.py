@@ -273,6 +273,7 @@ class _Sample:
 
         A user who has to name a field chooses among them.
         """
+        # A dict as an ordered set: a path comes where it was first seen.
         paths: dict[str, None] = {}
         for row in self._rows:
             paths.update(dict.fromkeys(row.fields))
@@ -350,6 +351,7 @@ def _is_document_id(value: object) -> bool:
     if isinstance(value, str):
         # LlamaIndex writes "None" for what is not there.
         return value not in ("", "None")
+    # Not `isinstance`: True and False would pass for numbers.
     return type(value) is int
 
 
@@ -365,6 +367,7 @@ def json_value(value: object) -> Any:
             pairs, or values that are nested too deep.
     """
     try:
+        # Written and read back: what results is plain, whatever types the client has.
         text = orjson.dumps(value, _json_replacement, orjson.OPT_NON_STR_KEYS)
         plain = orjson.loads(text)
     except (TypeError, RecursionError) as error:
@@ -490,6 +493,7 @@ class AttachedRows:
                 self.note("id", own_id)
             else:
                 id_ = mapped
+        # Numbers begin at 2, as the first row with the id is the first of them.
         if id_ in used_ids:
             self.note("duplicate", id_)
             number = 2
@@ -516,6 +520,7 @@ class AttachedRows:
             groups = _picked_groups(fields, self._metadata_paths)
         for place, values in groups:
             for name, value in values.items():
+                # Until the name is free: `meta.meta.year` where `meta.year` is taken, too.
                 while name in metadata:
                     name = f"{place}.{name}"
                 metadata[name] = value

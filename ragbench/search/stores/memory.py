@@ -169,6 +169,7 @@ class Memory:
         self._lock = threading.RLock()
         self._chunks: list[Chunk] = []
         self._digests: dict[str, str] = {}
+        """Of each chunk, by id: an indexing embeds only those that have another."""
         self._positions: dict[str, int] = {}
         """Of each id among the chunks, and in the array of vectors."""
         self._vectors: Rows = np.zeros((0, info.dimension), dtype=np.float32)
@@ -178,6 +179,7 @@ class Memory:
         self._passing_positions: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
         """The chunks that pass it."""
         self._unsaved = True
+        """Whether the folder is behind: `save` writes only then."""
 
     @classmethod
     def load(cls, name: str, address: str, folder: Path) -> Memory:
@@ -244,6 +246,7 @@ class Memory:
         """
         lines = b"".join(_line_of_chunk(encode(chunk)) for chunk in self._chunks)
         vectors = self._vectors[: len(self._chunks)]
+        # Any size that fits a file's name: it tells the states of one folder apart.
         content = blake2b(lines, digest_size=10)
         content.update(np.ascontiguousarray(vectors).tobytes())
         digest = content.hexdigest()
@@ -449,6 +452,7 @@ class Memory:
         threshold = -math.inf
         if k < len(rough_scores):
             kth_from_below = len(rough_scores) - k
+            # `np.partition` orders upwards: the k-th best lies k places from the end.
             kth_best = np.partition(rough_scores, kth_from_below)[kth_from_below]
             threshold = kth_best - _ROUNDING
         positions = (rough_scores >= threshold).nonzero()[0]
@@ -456,6 +460,7 @@ class Memory:
             positions = passing[positions]
         vectors = self._vectors[positions].astype(np.float64)
         scores = (vectors * query).sum(axis=1)
+        # A stable order: which of equal scores are cut is the same each time.
         if k < len(scores):  # `top_k` sorts them, so here is only a cut
             order = np.argsort(-scores, kind="stable")[:k]
             positions = positions[order]

@@ -353,6 +353,7 @@ def _range_test(name: str, range_: Range) -> str:
             "the native filter"
         )
     tests: list[str] = []
+    # `repr` keeps all digits of a float.
     for word, limit in range_.limits().items():
         tests.append(f"{name} {_SIGNS[word]} {limit!r}")
     return f"({' and '.join(tests)})"

@@ -351,6 +351,8 @@ def _tests_of_field(field: str, columns: Sequence[SqlColumn]) -> _Column:
         keys: Sequence[str] = ()
         if path:
             keys = path.split(".")
+        # The type json knows no containment; jsonb is not changed by the cast, and its indexes
+        # serve.
         return _Json(f"{sql}::jsonb", keys)
     if column.kind in (*_NUMBERS, *_TEXTS, "bool"):
         return _Plain(sql, column.kind)

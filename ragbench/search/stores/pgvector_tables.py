@@ -173,6 +173,7 @@ def index_metrics(connection: Any, table: SqlTable, vector: SqlColumn) -> list[M
     metrics: list[MetricName] = []
     for (operator_class,) in catalogue_rows(connection, "operators", table.sql, vector.name):
         parts = str(operator_class).split("_")  # such as halfvec_l2_ops
+        # Others, such as bit_hamming_ops, compare what is not searched here.
         if len(parts) == 3 and parts[1] in _METRICS:
             metrics.append(_METRICS[parts[1]])
     return metrics

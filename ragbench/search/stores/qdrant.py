@@ -253,6 +253,7 @@ class ClientCollection:
             condition: a filter of Qdrant; None for none.
             effort: how many vectors Qdrant's index looks at.
         """
+        # Of questions without words none is left to be asked.
         if not queries:
             return []
         models = qdrant_models()
@@ -318,6 +319,7 @@ class QdrantPayloads(ClientCollection):
         Reports measure by exact searches how many chunks an index misses.
         """
         local = require("qdrant_client.local.qdrant_local", extra="qdrant").QdrantLocal
+        # The client has no public word for its mode.
         return isinstance(self._client._client, local)
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
@@ -486,6 +488,7 @@ class OwnPoints(ClientCollection):
                 vectors[WORDS] = self._sparse_vector(chunk.words)
             payload: dict[str, Any] = {}
             for name, value in fields.items():
+                # Only these two: an offset of 0 and a flag that is false are kept.
                 if value not in (None, {}):
                     payload[name] = value
             # The names by themselves, which filters ask for: see `OwnFilters`.
@@ -514,6 +517,7 @@ class OwnPoints(ClientCollection):
                 if kind and '"' not in name and "\\" not in name:
                     kinds.setdefault(name, kind)
         free = _MAX_INDEXED_FIELDS - len(self._indexed)
+        # Sorted, so that not the order of a set decides which fields are indexed.
         new_names = sorted(kinds.keys() - self._indexed)[:free]
         for name in new_names:
             path = written_path(["metadata", name])

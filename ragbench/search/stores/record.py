@@ -242,6 +242,7 @@ def _leads_to(metadata: Mapping[str, Any], name: str, value: object) -> bool:
             node = cast("Any", node).get(key)
         else:
             node = None
+    # The very object: an equal value in another place is another field.
     return node is value
 
 
