@@ -115,6 +115,7 @@ class ModelEmbedder:
         No text gives an array without rows but of the right width; the model is not asked.
         """
         if not texts:
+            # Every subclass has a dimension; this base alone has none, as it has no model.
             return np.zeros((0, cast("Embedder", self).dimension), dtype=np.float32)
         return unit_rows(self._rows(texts, kind))
 
@@ -210,6 +211,7 @@ def placed_embedder(
     kind, colon, model = name.partition(":")
     make: Any = EMBEDDERS.load(kind)
     named_by: str | None = getattr(make, "named_by", None)
+    # A function has no fields whose types would show which settings are paths.
     if named_by is None:
         return name, placed_model(settings, folder)
     hints = typing.get_type_hints(make, include_extras=True)
@@ -411,6 +413,7 @@ def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) 
     raw cosines do not compare.
     """
     corpus_languages = set(languages)
+    # In the sample's order: that of a set would change the last digits of the scale.
     measured = [language for language in SAMPLE_LANGUAGES if language in corpus_languages]
     if not measured:
         measured = ["en"]

@@ -53,6 +53,7 @@ class FastembedEmbedder(PrefixedEmbedder):
         """
         files: list[Path] = []
         if self.path is not None:
+            # Sorted: the order in which a disk lists files must not change the identity.
             files = sorted(Path(self.path).glob("*.onnx"))
         return {
             "embedder": "fastembed",
@@ -241,6 +242,7 @@ def embedder_of_target(
         search_path: the folder that a relative file is looked for in.
     """
     thing: object = built_own(spec, settings, folder=search_path, offers=_embeds_queries)
+    # ragbench's own form first: an object may have a framework's methods beside it.
     if _has_methods(thing, *_OWN_METHODS):
         return cast("Embedder", thing)
     for query_method, passages_method in _FOREIGN_METHODS:
@@ -302,6 +304,7 @@ class _Adapted(MeasuredEmbedder):
         model = ""
         for attribute in _MODEL_ATTRIBUTES:
             value = getattr(self.thing, attribute, None)
+            # Some objects keep the model itself under such a name, and its name under the next.
             if isinstance(value, str):
                 model = value
                 break

@@ -64,6 +64,7 @@ def measured_weight(store: OwnCollection, embedder: Embedder) -> float | None:
         return None
     chunks_by_id = store.get(ids)
     vectors_by_id = store.vectors(ids)
+    # Both are in the order of `ids`, so that chunk and vector pair by position.
     return weight_of(list(chunks_by_id.values()), list(vectors_by_id.values()), embedder)
 
 
@@ -94,6 +95,7 @@ def weight_of(
 
     rank_by_vectors = _mean_reciprocal_rank(list(cosines), positions)
     rank_by_words = _mean_reciprocal_rank(word_scores, positions)
+    # Ranks are at least 1 and finite, so words never reach 0 here.
     agreement = min(1.0, rank_by_vectors / rank_by_words)
     # Cubed, so that vectors that reach half of what words do count an eighth.
     weight = best_weight * agreement**3
@@ -110,12 +112,14 @@ def _sampled_ids(ids: Sequence[str]) -> Sequence[str]:
         return ids
     runs = _MAX_CHUNKS // _NEIGHBOURS
     last_start = len(ids) - _NEIGHBOURS
+    # In equal steps from the first chunk to the last run that fits.
     step = last_start / (runs - 1)
     sample: set[str] = set()  # runs of a collection that is hardly larger overlap
     for run in range(runs):
         start = round(run * step)
         run_ids = ids[start : start + _NEIGHBOURS]
         sample.update(run_ids)
+    # In the order of ids again, as the caller's are.
     return sorted(sample)
 
 
@@ -297,6 +301,7 @@ def _joined_text(parts: Iterable[Chunk]) -> str:
         end = start + len(chunk.text)
         before = text[:start]
         # Chunkers cut at white space, so spaces fill what no chunk holds.
+        # Where chunks overlap the count is negative, which gives no space.
         gap = " " * (start - len(text))
         # Chunks may overlap, and a chunk may lie within what is there already.
         after = text[end:]

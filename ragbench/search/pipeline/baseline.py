@@ -85,6 +85,7 @@ class Bm25Index:
         Results of a search are stored with it: with another digest they count as out of date.
         """
         digest = hashlib.sha256()
+        # Keys sorted and one line a chunk: the digest is compared with that of another process.
         form = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
         for chunk in self._chunks:
             fields = [chunk.id, chunk.text, dict(chunk.metadata)]

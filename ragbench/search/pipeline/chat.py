@@ -118,6 +118,7 @@ class ChatGenerator(Checked):
                 "completion_tokens": usage.completion_tokens,
             }
         if candidates.cost is not None:
+            # JSON has no decimals, and results are stored as JSON.
             metadata["cost"] = float(candidates.cost)
         multi_responses = None
         confidence = None
@@ -148,6 +149,7 @@ class ChatGenerator(Checked):
         task = prompts["answer"].format(abstention=abstention(guess_language(query)))
         if self.instructions:
             task = f"{task}\n{self.instructions}"
+        # The keys come in the order in which the model is to read them.
         content: dict[str, Any] = {}
         if history:
             task = f"{task}\n{prompts['answer_before']}"

@@ -61,6 +61,7 @@ def document_chunks(document: Document, chunker: Chunker) -> list[Chunk]:
     pieces = chunker.pieces(document)
     shared = dict(document.metadata)
     if document.title:
+        # A title among the user's own metadata comes before that of the document.
         shared.setdefault("title", document.title)
     chunks: list[Chunk] = []
     for number, piece in enumerate(pieces):
@@ -86,6 +87,7 @@ def _short_digest(text: str) -> str:
     A part of its id, so that a changed text gets another. The ids are stored with chunks and
     labels, so the digits cannot change.
     """
+    # Few digits suffice: the number in the id tells the pieces of a document apart.
     data = text.encode("utf-8", "surrogatepass")
     return blake2b(data, digest_size=5).hexdigest()
 
@@ -136,6 +138,7 @@ class ChunkSize:
             tokens: those that the heading takes.
         """
         room = max(self.tokens - tokens, _LEAST)
+        # Below half of the room, not at it: `ChunkSize` refuses a half.
         largest_overlap = (room - 1) // 2
         return replace(self, tokens=room, overlap=min(self.overlap, largest_overlap))
 
@@ -220,6 +223,7 @@ class Documents:
             DataError: the corpus has problems.
             ConfigError: neither names documents.
         """
+        # Only where a corpus is read: the readers of all formats take time to import.
         from ragbench.io.read import read_documents
 
         if self.loaded is not None:

@@ -54,6 +54,7 @@ class Gold(Record):
             return self.id in (chunk.id, document)
         overlap = self._overlap_length(chunk, document)
         if overlap is not None:
+            # The offsets are known, as there is an overlap; the zeros only satisfy the types.
             length = (self.end or 0) - (self.start or 0)
             return overlap == length
         text = normalised(chunk.text)

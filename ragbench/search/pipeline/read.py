@@ -269,6 +269,7 @@ class Models:
         A stage's section takes precedence over the file's ``llm``, and that over the defaults.
         """
         reading = self.reading
+        # For the file's own section both are the same.
         shared = placed_model(reading.mapping(("llm",)), reading.folder)
         own = placed_model(reading.mapping(place), reading.folder)
         section = {**self.defaults, **shared, **own}
@@ -404,6 +405,7 @@ def _indexing_section(reading: PipelineFile) -> Indexing:
         embedder_name, embedder_settings = placed_embedder(
             embedder_name, embedder_settings, reading.folder
         )
+    # Made only to be checked: the address is opened later.
     if settings.map is None:  # else the rules check it, as an address to read from
         _part_of_indexing(reading, "store", lambda: check_store_address(settings.store))
     return Indexing(
@@ -495,6 +497,7 @@ def _pre_retrieval_section(reading: PipelineFile, models: Models) -> PreRetrieva
     on_error: Any = "keep"
     if isinstance(reading.at(place), Mapping):
         section = reading.mapping(place, ("transforms", "on_error"))
+        # A null in the file leaves the default.
         on_error = section.get("on_error") or on_error
         place = (*place, "transforms")
     transforms: list[QueryTransform] = []
@@ -595,6 +598,7 @@ def _orchestration_section(reading: PipelineFile) -> tuple[Orchestration, Any]:
         own_orchestration = reading.built(
             place, None, lambda: own_make(spec, own, folder=reading.folder)
         )
+        # Built like ragbench's own, so that these settings are checked alike.
         chosen = replace(chosen, settings=shared, target=Orchestration)
     return reading.made(chosen) or Orchestration(), own_orchestration
 
@@ -626,6 +630,7 @@ def _index_rules(reading: PipelineFile, indexing: Indexing, retrieval: Retrieval
             "sparse or hybrid retrieval",
         )
     yield (
+        # Written as null: what is left out has a default, and is no problem.
         section.get("embedder", "") is None and not indexing.embedder and retrieval.uses_store,
         ("indexing", "embedder"),
         "search by meaning needs vectors: name an embedder, or take sparse retrieval",

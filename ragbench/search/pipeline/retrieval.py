@@ -172,6 +172,7 @@ class StoreRetrieval(RetrievalStage):
         settings = indexing.settings
         database = open_database(settings.store)
         stack.callback(database.close)
+        # A store in memory is empty in each new process, so the dataset's documents fill it.
         is_filled = documents.source is not None or settings.store == "memory:"
         name = settings.collection
         if not name:
@@ -180,6 +181,7 @@ class StoreRetrieval(RetrievalStage):
         embedder_name = indexing.embedder_name
         embedder_settings = indexing.embedder_settings
         if not indexing.names_embedder:  # that of the collection, or the documents' language
+            # No documents where the collection is taken as it is: it names its embedder.
             read = documents.read if is_filled else tuple
             embedder_name, embedder_settings = default_embedder(database, name, read)
             embedder = open_embedder(embedder_name, **embedder_settings)
@@ -242,6 +244,7 @@ class StoreRetrieval(RetrievalStage):
         names = {field.name for field in fields(self)} - {"top_k"}
         for name in sorted(names):
             identity[name] = getattr(self, name)
+        # Over the settings: a weight that the file leaves open is there as it was measured.
         if isinstance(strategy, HybridStrategy):
             identity |= strategy.identity
         identity["embedder"] = dict(embedder)
@@ -444,6 +447,7 @@ class StoreRetriever:
                 if not filters or matches(filters, searched_fields(chunk)):
                     chunks.append(chunk)
             is_searched = True
+        # Searched by likeness last: it takes a request of each kind, and most golds have an id.
         if gold.text.strip() and not any(gold.is_held_by(chunk) for chunk in chunks):
             chunks += self._similar_chunks(gold.text, filters)
             is_searched = True

@@ -84,6 +84,7 @@ class Collection:
 
         An embedder that the caller brought stays open.
         """
+        # The embedder is closed after the store, also where closing that fails.
         with self._opened:
             self.store.close()
 
@@ -272,6 +273,7 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
             self._collections.popitem()[1].close()
         self.database.close()
 
+    # For use without `with`, whose arguments the method ignores anyway.
     close = __exit__
 
 

@@ -69,6 +69,7 @@ class RetrievalSettings(Checked):
         """
         Effort(ef=self.ef, exact=self.exact)  # refuses both at once
         Checked.__post_init__(self)
+        # Both are 0; None, a weight that is measured later, is not equal to 0.
         if self.dense_weight == self.sparse_weight == 0:
             raise ConfigError("one of the weights must be above 0")
 
@@ -384,6 +385,8 @@ class HybridStrategy:
         for name, ranking in zip(("dense", "sparse"), rankings, strict=True):
             for rank, chunk in enumerate(ranking, start=1):
                 if chunk.id in legs:
+                    # For readers only: four digits are enough, and the fused order does not need
+                    # them.
                     score = round(chunk.score or 0.0, 4)
                     legs[chunk.id][name] = {"rank": rank, "score": score}
         results: list[Chunk] = []
