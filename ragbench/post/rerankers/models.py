@@ -92,6 +92,7 @@ def _best_stretch(query: QueryWords, text: str, span: Span, word_count: int) -> 
     Args:
         word_count: how many words a stretch has; a span without more is given whole.
     """
+    # Offsets in the whole text, as a window's are.
     word_spans = [match.span() for match in _WORD.finditer(text, span.start, span.end)]
     if len(word_spans) <= word_count:
         return span
@@ -237,6 +238,7 @@ class CrossEncoderReranker(Checked):
         if len(offsets) <= room:
             return text, ()
         note = f"the question has {len(offsets)} tokens: only the first {room} were read"
+        # The end of the last token that has room: what follows it is cut off.
         _, end = offsets[room - 1]
         return text[:end], (note,)
 
@@ -326,6 +328,7 @@ class HttpReranker(Checked):
         A missing key is found so before any question.
         """
         Checked.__post_init__(self)
+        # Before a key is looked for: a file with both mistakes names the setting first.
         if self.shape in _SHAPES_WITH_MODEL and not self.model:
             raise ConfigError(f"model must be given: the shape '{self.shape}' needs one")
         headers = dict(self.headers)
@@ -388,6 +391,7 @@ def _filled_form(form: Mapping[str, Any], values: Mapping[str, object]) -> dict[
     """
     body: dict[str, Any] = {}
     for field_name, value in form.items():
+        # Forms may nest: Pinecone has its settings in an object of their own.
         if is_object(value):
             body[field_name] = _filled_form(value, values)
         else:
