@@ -155,6 +155,7 @@ class Cells(Record, eq=False):
         ends = np.cumsum([len(part.distinct) for part in parts])
         distinct, new_places = _distinct(np.concatenate([part.distinct for part in parts]))
         value_places: list[NDArray[Any]] = []
+        # `ends` are where one part goes over into the next; behind the last there is no part.
         for places_of_part, part in zip(np.split(new_places, ends[:-1]), parts, strict=True):
             value_places.append(places_of_part[part.value_places])
         return cls(
@@ -175,6 +176,7 @@ class Cells(Record, eq=False):
         """
         repeats = [Repeats(cells=cells) for cells in asked]
         means = [repetitions.mean for repetitions in repeats]
+        # Kept only where a case has several: of a single one the mean says all.
         if any(len(cells) > 1 for cells in asked):
             return cls.of(means, dict(enumerate(repeats)))
         return cls.of(means, {})
@@ -264,6 +266,7 @@ class Cells(Record, eq=False):
         shares = np.where(applies, self.has(Status.MEASURED).astype(float), np.nan)
         for place, repeats in self.repeats.items():
             applied = [is_measured for is_measured in repeats.coverage if is_measured is not None]
+            # In place of the share of the mean cell, which is measured or not as a whole.
             shares[place] = np.nan
             if applied:
                 shares[place] = sum(applied) / len(applied)
@@ -283,6 +286,7 @@ class Cells(Record, eq=False):
         copied.
         """
         repeats: dict[int, Repeats] = {}
+        # Most metrics have none: the loop over all places is then saved.
         if self.repeats:
             for place, old_place in enumerate(places.tolist()):
                 if old_place in self.repeats:
@@ -338,6 +342,7 @@ class CaseTable:
         for fact in _FACTS:
             column = [getattr(row, fact) for row in rows]
             if any(column):
+                # A fact that no case has gets no column; empty tuples and None are both no fact.
                 facts[fact] = column
 
         metrics = dict.fromkeys(metric for row in rows for metric in row.scores)
@@ -423,6 +428,7 @@ class CaseTable:
         """
         if ids is self.ids or ids == self.ids:
             return np.arange(len(ids))
+        # Filled by the first look-up that needs it: the class is frozen, its dict is not.
         if not self._places:
             self._places.update((id_, place) for place, id_ in enumerate(self.ids))
         return np.array([self._places.get(id_, -1) for id_ in ids], np.int64)

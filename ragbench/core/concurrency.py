@@ -74,6 +74,7 @@ class AdaptiveLimit:
         """
         self._latest.append(True)
         self._limited_in_row = 0
+        # An answer ends a pause: the endpoint takes calls again.
         self._paused_until = 0.0
         # With fewer in flight, nobody has tried whether as many as the limit are borne.
         if self.in_flight * 2 >= self._limit:
@@ -95,6 +96,7 @@ class AdaptiveLimit:
         """
         self._lower(epoch)
         may_return = self._now() + wait
+        # In a row the call counts that may come again first.
         if self._limited_in_row:
             may_return = min(self._earliest, may_return)
         self._earliest = may_return
@@ -118,6 +120,7 @@ class AdaptiveLimit:
         most_failed = sum(self._latest) * 2 < calls
         if calls >= _WINDOW // 2 and most_failed:
             self._lower(epoch)
+            # The window begins anew, or the same failures would lower the limit twice.
             self._latest.clear()
 
     def _lower(self, epoch: int) -> None:

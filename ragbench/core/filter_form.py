@@ -122,6 +122,7 @@ def _conditions(field: object, value: object, path: str) -> list[Filter]:
     # All bounds make one range.
     bounds: dict[str, Bound] = {}
     for key in _BOUNDS:
+        # In the order of `_BOUNDS`, whatever that of the mapping is.
         if key not in conditions:
             continue
         bound = conditions[key]

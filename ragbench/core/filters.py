@@ -290,6 +290,7 @@ def folded(filters: Filter) -> Filter | bool:
         return filters
     if isinstance(filters, Not):
         inner = folded(filters.filter)
+        # Decided already: its opposite is, too.
         if isinstance(inner, bool):
             return not inner
         if isinstance(inner, Not):

@@ -65,6 +65,7 @@ class BodyReader:
                 body += piece
                 if len(body) > _LARGE:
                     break
+            # The same iterator goes on where the loop before broke off.
             async with self._reading_large:
                 async for piece in pieces:
                     body += piece

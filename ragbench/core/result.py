@@ -56,6 +56,7 @@ class _Result:
         """
         result_type: Any = cls  # for type checkers, which see no dataclass in this base
         names = [field.name for field in fields(result_type)]
+        # The first field of each result is the only one that must be there.
         required = names[0]
         if values.get(required) is None:
             raise InterfaceError(f"a {cls.__name__} needs '{required}'; there are {sorted(values)}")
@@ -113,6 +114,7 @@ context_metadata=None, metadata=None)
                     "metadata must be a mapping, not a list, where context_metadata is given"
                 )
             per_context = self._mapping_per_context(cast("Sequence[object]", metadata), size)
+            # Past `_refuse`: the result is frozen, also for its own class.
             object.__setattr__(self, "context_metadata", per_context)
             object.__setattr__(self, "metadata", None)
         for name in ("context_ids", "scores", "context_metadata"):

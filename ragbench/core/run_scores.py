@@ -203,6 +203,7 @@ class RunScores:
 
         Cases of one cluster count as one observation in tests and intervals.
         """
+        # Without a column where no case names a cluster: callers want a value for each case.
         return self.table.fact("cluster") or (None,) * len(self.cases)
 
     @property
@@ -316,6 +317,7 @@ def unchanged(run: RunScores, *others: RunScores) -> set[str]:
     """
     is_same = np.ones(len(run.cases), bool)
     for other in others:
+        # -1 where the other run lacks the case.
         places_in_other = other.table.places(run.table.ids)
         in_both = np.flatnonzero(places_in_other >= 0)
         fingerprints = other.table.fingerprints[places_in_other[in_both]]

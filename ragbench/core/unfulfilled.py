@@ -96,6 +96,7 @@ def _unfulfilled_case(row: CaseRow, held_in_baseline: Collection[str]) -> Unfulf
     story = row.story
     if story is not None:
         for expectation in story.expectations:
+            # None is unknown, and no fault.
             if expectation.holds is not False:
                 continue
             sentences.append(expectation.sentence)

@@ -160,6 +160,7 @@ class _Explorer:
         if send is None:
             send = list(attempt.send)
         service = replace(self._service, method=attempt.method)
+        # None lets a preset's own fields be sent.
         mapping = read_mapping(service, send=send or None, headers=self._headers_of(attempt))
         # Not repeated: a refusal is what is learned from.
         endpoint = ServiceEndpoint(mapping, retries=0, timeout=self._timeout)
@@ -196,6 +197,7 @@ class _Explorer:
             self._waiting.clear()
         elif status == 405:
             method = "POST" if attempt.method == "GET" else "GET"
+            # For all that wait, too: the address takes questions by one method.
             self._waiting = [replace(later, method=method) for later in self._waiting]
             self._waiting.insert(0, replace(attempt, method=method))
         elif status == 415 and not attempt.is_form:
@@ -233,6 +235,7 @@ class _Explorer:
         if len(fields) == 1:
             line = send_line(fields[0].name, is_only=True)
             if _is_question(line):
+                # Put in last, so that it is tried next.
                 self._waiting.insert(0, replace(attempt, send=(line,)))
 
     def _explored(self, attempt: Attempt, body: Body) -> Explored:

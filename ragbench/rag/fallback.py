@@ -212,6 +212,7 @@ def own_method(rag: Any, name: str, top_k: int | None = None) -> Callable[..., A
     if top_k is not None:
         top_k_way = top_k_of_method(type(cast("object", rag)), name)
     extra, options = pass_top_k(top_k_way, top_k, where)
+    # Kept for all calls: how the method takes the messages does not change either.
     history_keyword = rag.histories.get(name)
     return partial(_call_own_method, rag, name, extra, options, history_keyword)
 
@@ -336,6 +337,7 @@ def derived(rag: Any, target: str, *columns: Sequence[Any], **options: Any) -> A
     """
     derivation = _derive(rag, target, columns, **options)
     try:
+        # Up to the first call of a plain method, which gives its value at once.
         value = next(derivation)
         while True:
             value = derivation.send(value)

@@ -167,6 +167,7 @@ def _warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
         for inherited in names - own:
             reached |= _methods_mentioned_in(getattr(cls, inherited))
         if serving not in own and own.isdisjoint(reached):
+            # The fourth caller up is the line of the class statement.
             warn(
                 f"{cls.__name__}.{sorted(own)[0]} is never called by ragbench: the inherited "
                 f"{serving} comes first. Override {serving} instead",

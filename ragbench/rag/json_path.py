@@ -85,6 +85,7 @@ def parse_path(text: str) -> JsonPath:
     Raises:
         ConfigError: it is not a path.
     """
+    # JSONPath writes the root so.
     path_text = text.strip().removeprefix("$")
     if path_text in ("", "."):
         return JsonPath(text=".", steps=())
@@ -92,6 +93,7 @@ def parse_path(text: str) -> JsonPath:
         path_text = f".{path_text}"
     steps: list[Step] = []
     position = 0
+    # Step by step, so that an error shows where the path fails.
     while position < len(path_text):
         match = _STEP.match(path_text, position)
         if match is None:
@@ -160,6 +162,7 @@ def find(document: object, path: JsonPath, *, in_pieces: bool = False) -> object
     places: list[_Place] = [_Place(value=document)]
     skipped: PathProblem | None = None
     for number, step in enumerate(path.steps):
+        # Before a further ``[]`` an element without the inner list may be skipped.
         is_optional = in_pieces or EACH in path.steps[number:]
         next_places: list[_Place] = []
         for place in places:

@@ -153,6 +153,7 @@ def _versions_of_users(rag: RAGBase[Any], stage: str) -> list[object] | None:
     sources = rag.adapts if isinstance(rag, AdaptedRAG) else (rag,)
     versions: list[object] = []
     for source in sources:
+        # A method of ragbench's own names no version of the user's.
         method = getattr(source, "stage_identity", None)
         if method is None or is_own(method.__module__):
             return None
@@ -299,6 +300,7 @@ def _arguments_for(
         ConfigError: there is such a rest, and no parameter ``config``.
     """
     parameters = _signature(target).parameters
+    # It takes any name: nothing is left for a configuration.
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return user_arguments
     arguments: dict[str, Any] = {}
@@ -318,6 +320,7 @@ def _arguments_for(
         return arguments
     own_config = arguments.get("config")
     is_missing = "config" not in arguments and config.default is config.empty
+    # Made also without a value, where the target cannot do without it.
     if for_config or is_missing or isinstance(own_config, Mapping):
         values = dict(cast("Mapping[str, Any]", own_config or {}))
         values.update(for_config)
@@ -456,6 +459,7 @@ class RagEndpoint(JsonEndpoint):
         if len(results) != size:
             raise HTTPRagError(f"{where} answered with {len(results)} results for {size} queries")
         outcomes = [_result_or_error(item, read, where) for item in results]
+        # One misread result may be a slip; all of them show that the form is another.
         is_misread_whole = all(_is_misread(outcome) for outcome in outcomes)
         if outcomes and is_misread_whole and not self._contract.is_met:
             raise self._contract.error(f"{outcomes[0]}. {_OWN_REQUESTS}")

@@ -53,6 +53,7 @@ def cut(result: RetrievalResult[Any], top_k: int | None) -> RetrievalResult[Any]
     if top_k is None or len(result) <= top_k:
         return result
     shortened: dict[str, Any] = {}
+    # All that have an entry per context; the metadata of the whole stay.
     for name in ("contexts", "context_ids", "scores", "context_metadata"):
         values = getattr(result, name)
         if values is not None:
@@ -189,6 +190,7 @@ def compose(
     """
     methods: dict[str, Callable[..., Any]] = {}
     for part in parts:
+        # Later parts win where two have the same method.
         methods.update(part.methods)
     is_async = any(map(is_coroutine, methods.values()))
     namespace: dict[str, Any] = {"__module__": __name__, "__qualname__": name}
@@ -398,6 +400,7 @@ class OneCall:
         A query whose result cannot be read fails alone: the others have their results.
         The answers are kept for `batch_generate`, so that the system is not asked twice.
         """
+        # A batch without messages has an empty list of them for each query.
         histories = said or [()] * len(queries)
         values = self._called_together(queries, top_k, histories)
         outcomes: list[Any] = []
@@ -478,6 +481,7 @@ class OneCall:
 
         None after post-retrieval changed the contexts, or where too many answers came since.
         """
+        # Without the lock: one look-up is whole, and a missed answer is only asked for again.
         return self._answers.get(self._key(query, contexts, said))
 
     def _remember(self, query: str, contexts: Sequence[str], answer: _Answer, said: Said) -> None:
@@ -516,6 +520,7 @@ class OneCall:
         """
         retrieval, answer = read_answer(value, self.where)
         if retrieval is None:
+            # Under no contexts: these are what `generate` is called with after such a retrieval.
             self._remember(query, (), answer, said)
             self._warn_of_no_contexts(value)
             raise NoContextsError

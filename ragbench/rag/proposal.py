@@ -118,7 +118,8 @@ class Leaf(Record):
     def list_steps(self) -> tuple[Step, ...]:
         """The path up to the last list that this value is in; empty where it is in none.
 
-        Values of one list's objects have it in common: so a text finds the id beside it.
+        The text of a context and its id have this path in common: the ids that fit the contexts are
+        those with the same one.
         """
         for length in range(len(self.steps), 0, -1):
             if self.steps[length - 1] is EACH:
@@ -165,6 +166,7 @@ def _add_leaves_below(
         for key, entry in container.items():
             _add_leaves_below(entry, (*steps, key), leaves)
     elif is_list(container) and container:
+        # Only in a list of lists: a single list of texts is no row.
         is_in_list = steps[-1:] == (EACH,)
         if is_in_list and _is_row(container):
             for position, entry in enumerate(container):
@@ -387,6 +389,7 @@ def _context_rank(body: Body, leaf: Leaf) -> tuple[int, int, int]:
     name_rank = 0
     if has_name:
         name_rank = len(text_names) - text_names.index(leaf.name)
+    # Flags count as numbers: 1 for each sign in the names.
     return is_in_contexts + has_name, name_rank, max(map(len, texts))
 
 
@@ -399,6 +402,7 @@ def _ids_and_scores_beside(body: Body, leaves: Sequence[Leaf], contexts: Leaf) -
     count = len(values) if is_list(values) else 0
     siblings: list[Leaf] = []
     for leaf in leaves:
+        # In the same list as the texts, and in a list at all.
         is_in_list = leaf.list_steps == contexts.list_steps != ()
         if leaf.steps != contexts.steps and (is_in_list or _are_beside(leaf, contexts)):
             column = body.find(_json_path_of(leaf.steps), as_list=True)
@@ -446,6 +450,7 @@ def _are_beside(leaf: Leaf, contexts: Leaf) -> bool:
 
     In a stream, contexts may come one per event and in no list: their ids are then beside them.
     """
+    # In the same object, and not at the top, where everything is beside everything.
     return not contexts.list_steps and leaf.steps[:-1] == contexts.steps[:-1] != ()
 
 

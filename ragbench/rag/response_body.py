@@ -199,6 +199,7 @@ def read_body(text: str, content_type: str = "") -> Body:
     text = text.removeprefix("\ufeff")
     if kind == "text/event-stream" or _EVENT_FIELD.match(text.lstrip()):
         events = _server_sent_events(text)
+        # A plain text may begin like an event and hold none.
         if events or kind == "text/event-stream":
             return Body(documents=tuple(events), is_stream=True)
     document = parsed(text)
@@ -257,6 +258,7 @@ def _documents_of_event(data: Sequence[str], name: str) -> list[object]:
         if line.strip() == _DONE:
             continue
         document = parsed(line)
+        # Not all lines are JSON, so they are one text of several lines.
         if document is _NO_JSON:
             return [joined]
         documents.append(_with_event_name(document, name))

@@ -82,6 +82,7 @@ class ServiceEndpoint(JsonEndpoint):
             StageTimeoutError: it did not answer in time.
         """
         mapping = self.mapping
+        # Before it is asked: it would give its own number, and a metric would not be comparable.
         if question.top_k is not None and "top_k" not in mapping.placeholders:
             raise self._contract.error(
                 f"{self.url} is not sent that {question.top_k} contexts are wanted: add --send "
@@ -120,6 +121,7 @@ class ServiceEndpoint(JsonEndpoint):
         )
         response = self._successful_response(request.address, self.url, request)
         body = read_body(response.text, response.headers.get("content-type", ""))
+        # Of a stream or a text no single document is all of the content.
         if body.is_json and not body.is_stream:
             problems = Problems()
             document = body.documents[0]
@@ -160,6 +162,7 @@ def service_rag(service: Service, **options: Any) -> RAGInterface[Any] | AsyncRA
         )
     endpoint = ServiceEndpoint(mapping, **options)
     rag: Any = compose("ServiceRag", [_parts_of_service(endpoint)])
+    # Set here, as the class was made of the parts alone.
     rag.adapts = (endpoint,)
     rag.bears_calls = True
     rag.close = endpoint.close
@@ -201,6 +204,7 @@ def _parts_of_service(endpoint: ServiceEndpoint) -> Parts:
     history = None
     if mapping.placeholders & {"history", "messages"}:
         history = "history"
+    # Without anything to take it is asked as well: its first response shows what could be taken.
     if not mapping.take or "answer" in mapping.names:
         call = OneCall(
             endpoint,

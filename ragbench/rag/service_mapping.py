@@ -122,6 +122,7 @@ def read_service(spec: str) -> Service | None:
     url = match["url"]
     if prefix is None:
         return Service(url=url)
+    # Methods first; no preset has such a name.
     if prefix.upper() in METHODS:
         return Service(url=url, method=prefix.upper())
     if prefix.lower() in presets():
@@ -221,6 +222,7 @@ def read_mapping(
     """
     with below("send"):
         fields = _fields_of(send, "send", read_send)
+        # Called for its check alone: an unknown placeholder is refused before it is sent.
         placeholders_of(fields)
     with below("take"):
         paths = _fields_of(take, "take", read_take)
@@ -228,6 +230,7 @@ def read_mapping(
         header_values = _fields_of(headers, "headers", read_headers)
         filled_headers = sent_headers(header_values)
     with below("url"):
+        # The address may hold placeholders, too.
         placeholders_of(service.url)
     address = service.url
     method = service.method or "POST"
@@ -257,6 +260,7 @@ def read_mapping(
         take=tuple(taken),
         headers=filled_headers,
         key=key or "API_KEY",
+        # As written, before variables are filled in: no credential gets into stored settings.
         written={"method": method, "send": fields, "take": paths, "headers": header_values},
     )
     _check_is_usable(mapping)
@@ -381,6 +385,7 @@ def _check_is_usable(mapping: ServiceMapping) -> None:
 
     Without that a whole run would be asked in vain.
     """
+    # With nothing to take at all, the first response is shown, and what could be taken of it.
     if mapping.take and mapping.names.isdisjoint({"answer", "contexts", "ids"}):
         with below("take"):
             raise ConfigError(

@@ -255,8 +255,10 @@ def send_lines(fields: Mapping[str, Any] | Sequence[str] | None) -> list[str]:
     lines: list[str] = []
     for key, value in fields.items():
         text = value if isinstance(value, str) else orjson.dumps(value).decode()
+        # A text that would be read as JSON, such as 5, gets quotes.
         if isinstance(value, str) and _value_of_text(text) != value:
             text = orjson.dumps(value).decode()
+        # Without the leading dot, as users write keys.
         lines.append(f"{text_of([key])[1:]}={text}")
     return lines
 
@@ -272,6 +274,7 @@ def _put_at_path(fields: dict[str, Any], path: JsonPath, value: object, line: st
     if not path.steps or isinstance(path.steps[0], int):
         raise ConfigError(f"--send {line}: a key is missing before '='")
     holder: Any = fields
+    # The next step decides whether an object or a list is made in between.
     for step, next_step in zip(path.steps, (*path.steps[1:], None), strict=True):
         if isinstance(step, Each):
             raise ConfigError(f"--send {line}: [] has no position; write [0], or a JSON list")
@@ -294,6 +297,7 @@ def _make_place_for_step(holder: Any, step: str | int, line: str) -> None:
         return
     if isinstance(step, int) and isinstance(holder, list):
         elements = cast("list[object]", holder)
+        # The next free position may be new; a gap before it could not be sent.
         if step == len(elements):
             elements.append(None)
         if 0 <= step < len(elements):

@@ -152,6 +152,7 @@ def _item_of_document(value: object, position: int, where: str) -> _Item:
                 f"needs one of {', '.join(_usual_names('text'))}"
             )
         return item
+    # Once more: the document in a pair may be a wrapper itself.
     return replace(_item_of_document(inner, position, where), score=score)
 
 
@@ -407,6 +408,7 @@ def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationRes
     facts: dict[str, Any] = {}
     if responses is not None:
         facts["multi_responses"] = responses
+    # Under ragbench's own name the responses win over ``candidates``.
     for name in ("multi_responses", "confidence", "abstained", "metadata"):
         fact = plain_scalar(fields.get(name))
         if fact is not None:
@@ -443,6 +445,7 @@ def _metadata_of_object(value: Any) -> dict[str, Any] | None:
     """
     metadata: dict[str, Any] = {}
     for name in ("metadata", "meta", "response_metadata"):
+        # Later names win: what a message says of its response is nearer than its general metadata.
         metadata |= as_object(getattr(value, name, None))
     usage = dict(as_object(getattr(value, "usage_metadata", None)))
     if usage:
