@@ -216,8 +216,10 @@ class LoopThread:
         """
         self._loop = asyncio.new_event_loop()
         self._is_stopping = False
+        """Set by `stop`: only then `_run` lets the loop end."""
         self._asked_at: float | None = None
         """When the loop was asked for a turn that it has not taken yet."""
+        # A daemon: a loop that hangs must not keep the process alive.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 

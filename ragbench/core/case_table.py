@@ -262,6 +262,7 @@ class Cells(Record, eq=False):
         not counted. A case that was asked once has 0 or 1. The gate tests by it whether a system
         answers less.
         """
+        # Without a cell, or skipped: then the case is in no share.
         applies = (self.states != _NO_CELL) & ~self.has(Status.SKIPPED)
         shares = np.where(applies, self.has(Status.MEASURED).astype(float), np.nan)
         for place, repeats in self.repeats.items():
@@ -291,6 +292,7 @@ class Cells(Record, eq=False):
             for place, old_place in enumerate(places.tolist()):
                 if old_place in self.repeats:
                     repeats[place] = self.repeats[old_place]
+        # Reasons and values are left as they are: the places lead into the same lists.
         reason_places = self.reason_places
         if reason_places is not None:
             reason_places = reason_places[places]
@@ -489,6 +491,7 @@ def clusters_of(names: Sequence[str | None], gold: Sequence[int]) -> Sequence[st
 
     # A name is a digest: baseline files hold the names of clusters, and no ids of chunks.
     name_of: dict[int, str] = {}
+    # Twelve digits, as `Case.gold_pair` makes numbers of six bytes.
     for passage, cases in Counter(chosen).items():
         if cases > 1 and passage >= 0:
             name_of[passage] = f"{GOLD}{passage:012x}"
@@ -513,6 +516,7 @@ def clusters_note(clusters: Sequence[str | None]) -> str | None:
     None where each case is an observation of its own.
     """
     names = {name for name in clusters if name is not None}
+    # A case without a cluster is an observation by itself.
     observations = len(names) + clusters.count(None)
     if observations == len(clusters):
         return None

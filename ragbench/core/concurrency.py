@@ -33,6 +33,7 @@ class AdaptiveLimit:
         self._limit = float(min(first, most))
         """How many may be in flight; its fraction grows until it is one more."""
         self.in_flight = 0
+        """Calls that have begun and not ended; whoever makes the calls counts them here."""
         self.epoch = 0
         """How often the limit was lowered: of calls that were in flight together, only the first
         refused one lowers it."""

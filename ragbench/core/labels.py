@@ -95,6 +95,7 @@ class Drawn(Record):
         answer is left out where the metric does not read it, so that the label holds for any
         answer.
         """
+        # In this form for good: `ragbench.io.people` reads it back.
         return {
             "question": task.question,
             "answer": judged.answer if self.reads(Need.RESPONSE) else "",

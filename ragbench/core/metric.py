@@ -276,6 +276,7 @@ def _spell(value: ParameterValue) -> str:
 
     `ragbench.metrics` parses names back to equal values.
     """
+    # Before numbers, as a flag is one to Python: it is spelled as JSON has it.
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str) and not _BARE.fullmatch(value):

@@ -177,6 +177,7 @@ context_metadata=None, metadata=None)
         """
         chunks: list[Chunk] = []
         for position, text in enumerate(self.contexts):
+            # Only within this result: another one's first chunk is "0", too.
             id_ = str(position)
             if self.context_ids is not None:
                 id_ = self.context_ids[position]

@@ -58,6 +58,7 @@ class MetricColumn(Record):
         Formulas stay behind: baseline files hold no code.
         """
         definition = metric.definition
+        # Copied and not referred to: baseline files store these fields, and no code.
         return cls(
             name=metric.name,
             version=definition.version,
@@ -390,6 +391,7 @@ def _drift_under_new_ids(drift: Drift | None, new_by_old: Mapping[str, str]) -> 
     for id_, sums in drift.cases.items():
         if id_ in new_by_old:
             sums_of[new_by_old[id_]] = sums
+        # An old id that is now another case's is left out.
         elif id_ not in new_ids:
             sums_of[id_] = sums
     return replace(drift, cases=sums_of)

@@ -102,6 +102,7 @@ def _unfulfilled_case(row: CaseRow, held_in_baseline: Collection[str]) -> Unfulf
             sentences.append(expectation.sentence)
             if expectation.text in held_in_baseline:
                 held_before.append(expectation.sentence)
+    # It failed by its mean, and the shown repetition fulfils all.
     if not sentences:
         sentences.append(_NOT_ALWAYS)
     return UnfulfilledCase(id=row.id, expectations=tuple(sentences), held_before=tuple(held_before))

@@ -192,6 +192,7 @@ def _reading_order(chunk: Chunk, part: Chunk) -> tuple[int, bool, int]:
         side = 0
     else:
         side = 2
+    # An unknown place counts as 0: such neighbours keep the service's order.
     return side, not in_same_document, part.start or 0
 
 

@@ -244,6 +244,7 @@ def written_back(
         # A chunk that an operator added came from no item.
         item = item_of_id.get(chunk.id, {"id": chunk.id})
         new_item = {**item, "text": chunk.text, "metadata": chunk.metadata}
+        # An item that had none gets none; one that had one loses a score that no longer holds.
         if entry.score is not None or "score" in item:
             new_item["score"] = entry.score
         if score_field is not None and entry.score is not None:
@@ -494,6 +495,7 @@ def age_text(known: KnownTime, now: datetime) -> str:
         age = (today - date_then).days
         unit = "day"
         text_for_now = "today"
+    # Of a year or month that is the present one: its days are not known.
     if age == 0:
         return text_for_now
     if abs(age) != 1:

@@ -168,6 +168,7 @@ def _instance_of_class(cls: type) -> object:
     Users may give `as_rag` their class as well as an object of it.
     """
     try:
+        # Tried before: a TypeError within the class would look like missing arguments.
         inspect.signature(cls).bind()
     except TypeError as error:
         raise InterfaceError(

@@ -111,6 +111,7 @@ class _Explorer:
         self._waiting: list[Attempt] = []
         """The ways that are still to be tried, the next one first."""
         self._tried: list[Attempt] = []
+        """All that were asked, in order: none is asked twice."""
         self._problem = ""
         """Why the last attempt was refused."""
 
@@ -202,6 +203,7 @@ class _Explorer:
             self._waiting.insert(0, replace(attempt, method=method))
         elif status == 415 and not attempt.is_form:
             self._waiting.insert(0, replace(attempt, is_form=True))
+        # Fields that the user wrote are left as they are.
         elif self._send is None:
             self._add_missing(attempt, error.body, sent)
 

@@ -174,6 +174,7 @@ def routes_of(cls: type, implemented: frozenset[str]) -> dict[str, Route]:
     """
     route_of_target: dict[str, Route] = {}
     for target, source in routes(implemented).items():
+        # Only retrieval takes a number of contexts.
         top_k = None
         if source in RETRIEVAL:
             top_k = top_k_of_method(cls, source.name)

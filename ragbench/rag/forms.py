@@ -133,6 +133,7 @@ def check_class(cls: type, families: Iterable[str], implemented: frozenset[str])
     for name in dir(cls):
         member = inspect.getattr_static(cls, name)
         is_abstract = getattr(member, "__isabstractmethod__", False)
+        # Left to its subclasses, which are checked when they are made.
         if is_abstract:
             return
     for family in sorted(families):
@@ -288,6 +289,7 @@ def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
     for parameter in parameters_of(function) or []:
         if parameter.kind is not parameter.POSITIONAL_ONLY:
             names.add(parameter.name)
+    # In the order of these names, not in that of the parameters.
     for name in _TOP_K_NAMES:
         if name in names:
             return name

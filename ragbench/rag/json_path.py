@@ -212,6 +212,7 @@ class _Place(Record):
         """
         container = as_json(self.value)
         kind = described_value(container)
+        # A key leads into an object, `[]` into a list, a number to a place that the list has.
         if isinstance(step, str):
             if is_object(container) and step in container:
                 return None
@@ -284,6 +285,7 @@ def _keys_in_words(value: Any) -> str:
     """
     if not value:
         return "without keys"
+    # Keys come from a foreign server, so each is cut and made safe to print.
     keys = [_shown_key(str(key)) for key in value]
     text = f"with the keys {', '.join(keys[:_MOST_KEYS])}"
     further = len(keys) - _MOST_KEYS

@@ -410,6 +410,7 @@ class RagEndpoint(JsonEndpoint):
         """
         super().__init__(url, **options)
         self._contract = Contract()
+        """Whether the server was understood so far, over all questions of the run."""
 
     @property
     def unseen_because(self) -> str | None:
@@ -626,6 +627,7 @@ def _answering_parts(endpoint: RagEndpoint) -> Parts:
 
     It is asked once for a query: the answer is kept for the generation that follows.
     """
+    # Both halves come in one answer: `OneCall` keeps the second for its own call.
     call = OneCall(
         endpoint,
         partial(_ask_over_http, endpoint),

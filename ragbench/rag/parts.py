@@ -204,6 +204,7 @@ def compose(
         if top_k is not None and FORMS[method_name] in RETRIEVAL:
             function = _with_default_top_k(function, top_k)
         namespace[method_name] = staticmethod(function)
+    # Of those that are there: the check of a class refuses a family without a method.
     families = {FORMS[method_name].family for method_name in methods}
     # A class of its own: the interface reads from a class which methods were written.
     adapted_class = types.new_class(
@@ -460,6 +461,7 @@ class OneCall:
         # Never by position: `keyword` is a name, or None.
         _, top_k_option = pass_top_k(self.keyword, top_k, self.where)
         options: dict[str, Any] = dict(top_k_option)
+        # Also without any messages, so that a parameter without a default has a value.
         if self.history is not None:
             options[self.history] = said
         if self.contexts is not None and contexts is not None:
@@ -492,6 +494,7 @@ class OneCall:
         key = self._key(query, contexts, said)
         with self._lock:
             self._answers[key] = answer
+            # An answer that came again is the newest, not where it was.
             self._answers.move_to_end(key)
             if len(self._answers) > _REMEMBERED:
                 self._answers.popitem(last=False)

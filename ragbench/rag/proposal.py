@@ -321,6 +321,7 @@ def _answer_rank(leaf: Leaf) -> int | None:
     words = leaf.words
     if not set(words).isdisjoint(_words("facts")):
         return None
+    # From the end, so that the most telling word has the highest rank.
     least_telling_first = reversed(_words("answer"))
     for rank, word in enumerate(least_telling_first, start=1):
         if word in words:
@@ -337,6 +338,7 @@ def _contexts_leaf(body: Body, leaves: Sequence[Leaf]) -> Leaf | None:
     best_rank = _NO_CONTEXTS
     for leaf in leaves:
         rank = _context_rank(body, leaf)
+        # Of equal ranks the first in the response, whose order is the service's.
         if rank > best_rank:
             best = leaf
             best_rank = rank
@@ -658,6 +660,7 @@ def proposed_send(status: int, text: str, method: str, sent: Mapping[str, object
         text: the body of its response.
         sent: the fields that it was sent.
     """
+    # By status first, which is certain; only then is the text of the refusal read.
     if status in (401, 403):
         return asks_for_credentials(text)
     if status in (301, 302, 303):

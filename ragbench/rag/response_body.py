@@ -86,6 +86,7 @@ class Body(Record):
         for document in self.documents:
             if not is_object(document):
                 continue
+            # In the forms of OpenAI and of Dify; any other event is data.
             if document.get("error"):
                 return document["error"]
             if document.get("event") == "error":

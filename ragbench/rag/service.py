@@ -46,6 +46,7 @@ class ServiceEndpoint(JsonEndpoint):
         super().__init__(mapping.address, headers=mapping.headers, **options)
         self.mapping = mapping
         self._contract = Contract()
+        """Whether the service was understood so far, over all questions of the run."""
 
     @property
     def version(self) -> None:
@@ -187,6 +188,7 @@ def _note_on_mapping(mapping: ServiceMapping) -> str:
 
     Fields and paths are as in the options ``--send`` and ``--take``.
     """
+    # As the user wrote it, with secrets masked: the filled-in fields may hold them.
     sent = send_lines(cast("dict[str, Any]", described(mapping.written["send"], at=AS_SAID)))
     taken = [f"{taken.name}={taken.paths[0].text}" for taken in mapping.take]
     return (

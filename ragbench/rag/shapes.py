@@ -117,6 +117,7 @@ def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
         ids.append(item.id)
         scores.append(item.score)
         metadata.append(item.metadata or {})
+    # For all or for none: a result has no place for a missing one.
     have_ids = None not in ids
     have_scores = all(_is_score(score) for score in scores)
     have_metadata = any(metadata)
@@ -309,6 +310,7 @@ def answer_fields(value: object) -> Mapping[str, Any] | None:
     """
     if is_object(value):
         return value
+    # It is a dataclass with such a field, too, and is passed on whole.
     if isinstance(value, GenerationResult):
         return None
     cls: Any = type(value)

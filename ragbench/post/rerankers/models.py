@@ -97,6 +97,7 @@ def _best_stretch(query: QueryWords, text: str, span: Span, word_count: int) -> 
     if len(word_spans) <= word_count:
         return span
     words_held = [query.held_by(text[start:end]) for start, end in word_spans]
+    # One word further at a time; only whole stretches, so none runs over the end.
     worths: list[float] = []
     for position in range(len(word_spans) - word_count + 1):
         stretch = words_held[position : position + word_count]
@@ -343,6 +344,7 @@ class HttpReranker(Checked):
         endpoint = JsonEndpoint(
             self.url, headers=headers, timeout=self.timeout, retries=self.retries
         )
+        # The class is frozen: only so can a field be set here.
         object.__setattr__(self, "_endpoint", endpoint)
 
     def __repr__(self) -> str:

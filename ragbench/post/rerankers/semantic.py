@@ -164,7 +164,7 @@ class SemanticReranker:
             note = "the query has no embedding: the given scores were kept"
             notes = (note, *unscored_note(chunks, self.default_score))
             return NotedScores(tuple(scores), notes)
-        # None where no chunk has an embedding: all keep their scores.
+        # Rows are of the chunks with an embedding alone, which are at `places`; others keep theirs.
         if rows is not None:
             cosines = (rows @ direction).tolist()
             for place, cosine in zip(places, cosines, strict=True):

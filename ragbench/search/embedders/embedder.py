@@ -285,6 +285,7 @@ def prefixes_of(model: str, query: str | None = None, passage: str | None = None
     model_query: str = ""
     model_passage: str = ""
     for pattern, prefixes in table("ragbench.search.embedders", "prefixes").items():
+        # The whole name has to fit, so no name fits two of the patterns.
         if re.fullmatch(pattern, name.lower()):
             model_query, model_passage = prefixes
             break
@@ -457,6 +458,7 @@ def _fitted_curve(related: Floats, unrelated: Floats) -> tuple[float, float]:
     (0, 0) where no curve rises, as related pairs are not more similar: a score is then a straight
     line over the cosine.
     """
+    # Related first, here and below: weights, cosines and targets pair by place.
     counts = [len(related), len(unrelated)]
     # Each group weighs one half in all: of the sample's pairs far more are unrelated.
     weights = np.repeat([0.5 / count for count in counts], counts)
@@ -473,6 +475,7 @@ def _fitted_curve(related: Floats, unrelated: Floats) -> tuple[float, float]:
     )
     if slope <= _FLAT_SLOPE:
         return 0.0, 0.0
+    # Where slope * cosine + offset is 0, both kinds of pairs are equally probable.
     return slope, -offset / slope
 
 

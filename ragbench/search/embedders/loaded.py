@@ -354,6 +354,7 @@ class OpenAIEmbedder(MeasuredEmbedder):
         self._endpoint = settings.endpoint
         self._prefixes = prefixes_of(settings.endpoint.model, query_prefix, passage_prefix)
         self._session = LLMSession(lambda: open_models(None, settings, transport=transport))
+        """Opened with the first text, and kept for all later ones."""
 
     def import_packages(self) -> None:
         """Fails at once where a package for endpoints is missing, not at the first text.

@@ -190,6 +190,7 @@ def _mean_reciprocal_rank(rankings: Sequence[Floats32], positions: Sequence[int]
     reciprocal_ranks: list[float] = []
     for scores, position in zip(rankings, positions, strict=True):
         own_score = scores[position]
+        # The own score is among them, so a rank is at least 1.
         rank = int(np.sum(scores >= own_score))
         reciprocal_ranks.append(1 / rank)
     return sum(reciprocal_ranks) / len(reciprocal_ranks)

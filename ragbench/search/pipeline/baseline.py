@@ -69,6 +69,7 @@ class Bm25Index:
         tokens: list[list[str]] = []
         for chunk in self._chunks:
             tokens.append(chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight))
+        # By position: the scores of a query are in the order of `_chunks`.
         self._scores = Bm25Scores.build(tokens, k1=k1, b=b)
 
     def __len__(self) -> int:

@@ -156,6 +156,7 @@ def make_chunker(name: str = "auto", size: ChunkSize | None = None) -> Chunker:
         size: the limits of a chunk; None for the usual ones.
     """
     make = CHUNKERS.load(name)
+    # The only one without a limit, and so without the argument.
     if name == "whole":
         return cast("Chunker", make())
     if size is None:

@@ -249,6 +249,7 @@ class _CountedReading(Iterator[Document]):
         """
         self._documents = iter(documents)
         self.count = 0
+        """How many were read so far."""
 
     def __next__(self) -> Document:
         """The next document, counted: progress and reports show how many the corpus has.
@@ -499,6 +500,7 @@ class _Writing:
         self._marked_at: float | None = None
         """When the collection was last marked incomplete; None before the first write."""
         self.dense_weight = info.made_by.dense_weight
+        """That of the last whole indexing, until `finish` measures it anew."""
         self.continued = not info.complete and bool(self._stored)
         """Whether an earlier indexing had not come to its end: this one goes on from there."""
         self.seen: dict[str, str] = {}
@@ -516,6 +518,8 @@ class _Writing:
             new: list[Chunk] = []
             for chunk in chunks:
                 digest = encode(chunk).digest
+                # What the collection holds and is not seen in the end has left the corpus: see
+                # `finish`.
                 self.seen[chunk.id] = digest
                 if self._stored.get(chunk.id) != digest:
                     new.append(chunk)

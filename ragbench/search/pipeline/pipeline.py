@@ -123,6 +123,7 @@ class OwnRetrieval(_Own, RetrievalStage, Retriever):
         returned = self.rag.batch_retrieve_with_metadata(texts, top_k)
         rankings: list[list[Chunk]] = []
         for value in to_batch(returned, len(texts), where):
+            # Cut here: later stages rely on the number, and the user's class may give more.
             rankings.append(to_retrieval_result(value, where).to_chunks()[:top_k])
         return rankings
 

@@ -177,6 +177,7 @@ def _merged_queries(queries: Sequence[SearchQuery]) -> list[SearchQuery]:
     """
     merged: dict[tuple[str, str], SearchQuery] = {}
     for query in queries:
+        # Of two kinds the same text is embedded in two ways, and so stays two queries.
         key = (query.kind, query.text)
         if key in merged:
             earlier = merged[key]

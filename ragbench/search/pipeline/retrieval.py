@@ -415,6 +415,7 @@ class StoreRetriever:
         As they are where the stage does not give vectors. Vectors in every result would take much
         room.
         """
+        # Other programs' vectors are not read: `StoreRetriever.gives_embeddings` is False there.
         if not self.gives_embeddings or not isinstance(self.store, OwnCollection):
             return chunks
         vectors = self.store.vectors([chunk.id for chunk in chunks])
@@ -471,6 +472,7 @@ class StoreRetriever:
 
         One of them may hold it. A store cannot be searched for a text itself.
         """
+        # Both are asked: either may find what the other misses, and the caller checks each chunk.
         strategies: list[Strategy] = []
         if self.embedder is not None:
             dense = DenseStrategy(store=self.store, embedder=self.embedder, calibration=None)

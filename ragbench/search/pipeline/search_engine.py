@@ -125,6 +125,7 @@ class Collection:
         if embedder is None:
             embedder = open_embedder(identity.embedder_name, **identity.embedder_settings)
             self._opened.callback(embedder.close)
+        # Compared as plain mappings: that of the collection was read from JSON.
         if dict(embedder.identity) != dict(identity.embedder):
             raise ConfigError(
                 f"the collection '{self.store.name}' was built with {identity.embedder}, and at "

@@ -414,6 +414,7 @@ class StoredWordsStrategy:
         """
         tokens = [tokenise(query) for query in queries]
         all_tokens = chain.from_iterable(tokens)
+        # For all queries in one request: their shares need what each word is worth.
         self._look_up(map(word_number, all_tokens))
         positions: list[int] = []
         questions: list[_Question] = []
@@ -424,6 +425,7 @@ class StoredWordsStrategy:
                 questions.append(question)
         shares = [question.shares for question in questions]
         rankings = self.store.search_words(shares, k=search.k, filters=search.filters)
+        # None leaves out nothing: scores are at least 0.
         threshold = search.threshold or 0.0
         results: list[list[Chunk]] = [[] for _ in queries]
         for position, question, ranking in zip(positions, questions, rankings, strict=True):

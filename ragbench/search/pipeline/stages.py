@@ -330,6 +330,7 @@ class Searching:
         metadata: dict[str, Any] = dict(self.retriever.metadata)
         if self.pre_retrieval.transforms:
             metadata[PRE_RETRIEVE] = transformed_object(queries)
+        # Of the question as it was asked, also where other texts were searched for.
         embedding = self.retriever.query_embedding(question)
         if embedding is not None:
             metadata["query_embedding"] = embedding
@@ -472,6 +473,7 @@ class PipelineRAG(RAGInterface):
             return results
         processed: list[RetrievalResult | Exception] = []
         for query, result in zip(queries, results, strict=True):
+            # It keeps its place: outcomes pair with queries by position.
             if isinstance(result, Exception):
                 processed.append(result)
             else:

@@ -267,6 +267,7 @@ def exactly(strategy: Strategy) -> Strategy | None:
     A chunk that only the exact search finds was lost by the store's approximate index.
     """
     dense = dense_of(strategy)
+    # Nothing to take away: it compares no vectors, or all of them already.
     if dense is None or dense.store.is_exact or dense.effort.exact:
         return None
     exact = replace(dense, effort=Effort(exact=True))
@@ -359,6 +360,7 @@ class HybridStrategy:
         More chunks of each ranking are fused than are wanted: a chunk in the middle of both may
         come before one at the top of a single one.
         """
+        # Never fewer than are asked for, or a short fusion could not fill the result.
         wider = replace(search, k=max(search.k, self.candidates))
         dense = self.dense.retrieve(queries, wider)
         sparse = self.sparse.retrieve(queries, wider)

@@ -78,7 +78,9 @@ class ForeignCollection(OpenCollection[Reader]):
         self.words = engine.words
         """What is searched by words; None where there is nothing."""
         self._reader = AttachedRows(self.mapping)
+        """Makes chunks of rows, and counts what is wrong with them for `warnings`."""
         self._sample = rows
+        """The rows that fields were guessed from; paths of filters are looked for in them, too."""
         self.native_filter = native
         self._unknown: dict[str, None] = {}
         """Fields of filters that no sampled row has."""
@@ -283,6 +285,7 @@ class ForeignCollection(OpenCollection[Reader]):
                 f"(no index says how vectors are compared: {self.space.metric} is assumed; correct "
                 "it with --field metric=dot, euclid or manhattan)"
             )
+        # Its ranking weighs all words alike, which a reader of the figures has to know.
         if by_words and self.words and self.words.ranking.startswith("ts_rank"):
             lines.append(_NO_RARITY)
         return lines

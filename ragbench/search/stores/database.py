@@ -77,6 +77,7 @@ class ReadableDatabase(ABC):
         self.folder = folder
         self._open_client = open_client
         self._connection: Any = None
+        """None before the first use, and after `close`."""
         self._open: Counter[str] = Counter()
         """How many uses of each collection are open; the connection ends with the last."""
         # Taken again by a thread that has it: closing the last collection closes the database.

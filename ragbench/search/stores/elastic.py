@@ -259,6 +259,7 @@ class Elasticsearch:
         Raises:
             ConfigError: an exact search is wanted, and the index searches through its graph alone.
         """
+        # Even with all candidates a graph may miss some: no number of them is an exact search.
         if effort.exact and not self.is_exact:
             raise ConfigError(
                 f"the index '{self.name}' is searched through its graph alone: leave exact out, "

@@ -421,6 +421,7 @@ class AttachedRows:
         self._paths = {name: path for name, (path,) in places.items()}
         """The paths of text, id, document and title, by name; of those that are known."""
         self._getters = {name: getter(path) for name, path in self._paths.items()}
+        """What reads the value of a role off a row, by the role's name."""
         self._troubled: dict[str, dict[str, None]] = {}
         """The ids of the rows that had a trouble, each once, in order."""
 

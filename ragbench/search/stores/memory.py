@@ -168,6 +168,7 @@ class Memory:
         self._folder = folder
         self._lock = threading.RLock()
         self._chunks: list[Chunk] = []
+        """In the order of the rows of `_vectors`."""
         self._digests: dict[str, str] = {}
         """Of each chunk, by id: an indexing embeds only those that have another."""
         self._positions: dict[str, int] = {}

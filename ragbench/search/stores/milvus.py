@@ -203,6 +203,7 @@ class Milvus:
         for index_name in self.client.list_indexes(self.name):
             index = self.client.describe_index(self.name, index_name)
             is_of_vector = index["field_name"] == self.space.vector
+            # Also of AUTOINDEX it is not known to compare all, so it counts as approximate.
             if is_of_vector and index.get("index_type") != "FLAT":
                 return False
         return True

@@ -292,13 +292,16 @@ class PgvectorTable:
         self._lexemes = lexemes
         self._connection = connection
         self._table = escaped(table.sql)
+        """The table's name as statements with placeholders hold it."""
         self._part = table.part
         """The collection of LangChain's in its shared table; None for all rows."""
         self._readable = [column for column in table.columns if column.kind not in _LEFT_OUT]
+        """The columns that rows come with, and that filters may test."""
         self._column_names = [column.name for column in self._readable]
         self._vector = quoted(space.vector)
         kinds = {column.name: column.kind for column in table.columns}
         self._vector_kind = kinds[space.vector]
+        """Query vectors are cast to it: half vectors compare with half vectors only."""
 
     def count(self) -> int:
         """How many rows of the table have a vector: those that a search can find.

@@ -65,6 +65,7 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         super().__init__(f"qdrant:{path}", folder=path)
         self._path = path
         self._shards: dict[str, Any] = {}
+        """The engine's own objects of the loaded collections, by name; none loads twice."""
 
     def load(self) -> tuple[type[Exception], ...]:
         """Every exception: Qdrant's embedded engine raises plain ``Exception`` for its failures.

@@ -367,6 +367,7 @@ def fastembed_words(text: str, language: str) -> list[int]:
         raise ConfigError(f"--field language={language}: there are stemmers for {languages}")
     letters = re.sub(r"[^\w]", " ", text.lower())
     words = [word for word in letters.split() if len(word) <= _MAX_WORD_LENGTH]
+    # In fastembed's order: cut, measured, then stemmed. Another order gives other numbers.
     stems = stemmer.Stemmer(language).stemWords(words)
     return sorted({abs(hashed(stem)) for stem in stems})
 
