@@ -393,6 +393,7 @@ class CaseTable:
         repeats: dict[str, Repeats] = {}
         for metric, cells in self.cells.items():
             cell = cells[place]
+            # Left out where the metric does not apply: None would pass for a cell.
             if cell is not None:
                 scores[metric] = cell
             if place in cells.repeats:
@@ -440,6 +441,7 @@ class CaseTable:
 
         A comparison cuts both runs to their common cases so.
         """
+        # As a list of Python's own: facts and ids are lists, which NumPy cannot index.
         order: list[int] = places.tolist()
         facts: dict[str, list[Any]] = {}
         for name, column in self.facts.items():

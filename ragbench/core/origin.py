@@ -81,7 +81,7 @@ class Origin(NamedTuple):
             # The mark of an input that cannot be read, in the place of a digest.
             if part.digest == "open":
                 descriptions.append(part.detail or part.name)
-        # Files of earlier releases have no part that names it.
+        # Only the reach shows it: no part names the input.
         if not descriptions:
             descriptions.append("it reads something that cannot be seen")
         return tuple(descriptions)

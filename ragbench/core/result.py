@@ -135,6 +135,7 @@ context_metadata=None, metadata=None)
         """
         mappings: list[Mapping[str, Any]] = []
         for position, entry in enumerate(metadata):
+            # A context without metadata, and not the end of the list.
             if entry is None:
                 mappings.append({})
             elif isinstance(entry, Mapping):
@@ -199,6 +200,7 @@ context_metadata=None, metadata=None)
         A result has scores for all of its contexts or for none.
         """
         scores = [chunk.score for chunk in chunks if chunk.score is not None]
+        # For all or for none, as a list with gaps would give scores to other contexts.
         are_all_scored = len(scores) == len(chunks)
         return RetrievalResult(
             [chunk.text for chunk in chunks],

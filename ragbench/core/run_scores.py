@@ -303,6 +303,7 @@ def labels_of(run: RunScores) -> Iterator[list[str]]:
     """
     table = run.table
     tags = table.fact("tags") or ((),) * len(table)
+    # One for each case, also where no case names a language.
     languages = table.fact("language") or (None,) * len(table)
     for tags_of_case, language in zip(tags, languages, strict=True):
         slices = [f"tag:{tag}" for tag in dict.fromkeys(tags_of_case)]

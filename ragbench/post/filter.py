@@ -131,6 +131,7 @@ class TokenBudget(Checked):
                 if shortened is not None:
                     fitting.append(shortened)
                 break
+        # Of a counter that estimates, a reader must know that the budget is not exact.
         notes = (ESTIMATED,) if self.counter.approximate else ()
         return OperatorOutput(chunks=tuple(fitting), notes=notes)
 

@@ -123,6 +123,7 @@ class PostRetrieval(Checked):
         """
         is_waited_for = False
         for step in (*self.operators, *rerankers_of(self)):
+            # Asked first: what waits for a model says itself that it bears several calls.
             if bears_calls(step):
                 is_waited_for = True
             elif not _only_computes(step):

@@ -125,6 +125,7 @@ def _rag_of_two(retrieve: object, generate: object, top_k: int | None) -> AnyRAG
     """
     names: list[str] = []
     parts: list[Parts] = []
+    # Retrieval first, so that its name comes first in the RAG's.
     for family, source in (("retrieval", retrieve), ("generation", generate)):
         if source is not None:
             parts.append(_parts_of_family(source, family))

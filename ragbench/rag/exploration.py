@@ -125,6 +125,7 @@ class _Explorer:
             body = self._body(attempt)
             if body is None:
                 continue
+            # A response without an answer may be one to a wrong field: others are still tried.
             explored = self._explored(attempt, body)
             if explored.is_complete:
                 return explored
@@ -249,6 +250,7 @@ class _Explorer:
         options = [options_of("--rag", [f"{prefix}:{self._service.url}"])]
         for name, value in self._headers_of(attempt).items():
             options.append(options_of("--header", [f"{name}={value}"]))
+        # What the user gave, where the attempt itself has no fields.
         for line in attempt.send or send_lines(self._send):
             options.append(options_of("--send", [line]))
         for line in take_lines(body, self._question):

@@ -73,6 +73,7 @@ def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
     Raises:
         InterfaceError: it is no answer, or a field has values of another kind.
     """
+    # NaN and the like of a data frame are None, which is no answer.
     value = plain_scalar(value)
     if isinstance(value, str):
         return GenerationResult(value)
@@ -312,6 +313,7 @@ def _in_form(form: MethodForm, value: object, where: str) -> Any:
     """
     if form in RETRIEVAL:
         retrieval = to_retrieval_result(value, where)
+        # The result as the method gave it: the same object, where it was one already.
         if form.rich:
             return retrieval
         return _as_list(retrieval.contexts)
@@ -355,6 +357,7 @@ async def derived_async(rag: Any, target: str, *columns: Sequence[Any], **option
     try:
         pending = next(derivation)
         while True:
+            # Seen at the first call: awaiting a plain value would raise a TypeError without a name.
             if not hasattr(pending, "__await__"):
                 raise InterfaceError(
                     "a method of an AsyncRAGInterface returned a value that cannot be awaited "
@@ -382,6 +385,7 @@ class PartialBatchError(InterfaceError):
         self.outcomes = tuple(outcomes)
         self.where = where
         errors = [outcome for outcome in self.outcomes if isinstance(outcome, Exception)]
+        # There is at least one: `settled` raises this only then.
         first_error = errors[0]
         super().__init__(
             f"{where}: {len(errors)} of {len(self.outcomes)} queries failed; the first with "

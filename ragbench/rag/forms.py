@@ -259,6 +259,7 @@ def pass_top_k(
         way: how the method takes the number: `BY_POSITION`, a keyword, or None where it takes none.
         where: its name in messages.
     """
+    # Nothing is asked for, so a method that takes no number is as good.
     if top_k is None:
         return (), {}
     if way is None:

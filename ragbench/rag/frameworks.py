@@ -509,6 +509,7 @@ def _haystack_pipeline(obj: Any) -> Parts:
         sources=sources,
         answers=answers,
     )
+    # Both halves come from one run.
     if sources and answers:
         return OneCall(obj, pipeline.ask, where, keyword="top_k").parts()
     if sources:

@@ -234,6 +234,7 @@ class _Place(Record):
         The step ``[]`` leads to one place for each element. `problem_of` must have found no
         problem.
         """
+        # Read once more: a text of JSON is kept as a text until a path leads into it.
         container = cast("Any", as_json(self.value))
         if step is not EACH:
             return [_Place(value=container[step], steps=(*self.steps, step))]
@@ -267,6 +268,7 @@ def described_value(value: object) -> str:
         return "null"
     if isinstance(value, str):
         return "a text" if value else "an empty text"
+    # Before numbers: to Python a flag is one.
     if isinstance(value, bool):
         return "true or false"
     if isinstance(value, (int, float)):

@@ -499,6 +499,7 @@ def _result_or_error(item: Any, read: _Read, where: str) -> Any:
         return HTTPRagError(f"{where}: a result must be an object, not {type(item).__name__}")
     error = item.get("error")
     if error is not None:
+        # Servers write the error as an object or as a text.
         failure = as_object(error) or {"message": error}
         kind = failure.get("type") or "error"
         message = failure.get("message") or "no message"

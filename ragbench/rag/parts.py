@@ -36,6 +36,7 @@ def refuse_beyond(top_k: int | None, built_with: object, where: str) -> None:
         built_with: the retriever's own number; anything else than an int is no limit.
         where: its name in messages.
     """
+    # A limit that cannot be read is none: the retriever then shows by itself what it gives.
     if top_k is None or not isinstance(built_with, int):
         return
     if built_with < top_k:
@@ -155,6 +156,7 @@ class AdaptedRAG:
             method = getattr(source, "stage_identity", None)
             if callable(method):
                 identities.append(method(stage))
+        # One that names a version is enough: the others are in the list as None.
         if all(identity is None for identity in identities):
             return None
         return identities
@@ -250,6 +252,7 @@ def _with_default_top_k(function: Callable[..., Any], default: int) -> Callable[
     """
 
     @functools.wraps(function)
+    # Queries and `top_k` by position, as all forms of the interface take them.
     def call(queries: Any, top_k: int | None = None, **said: Any) -> Any:
         """The retrieval method ``function``, asked for ``default`` contexts if a call names none.
 
@@ -425,6 +428,7 @@ class OneCall:
             outcomes.append(answer)
             if answer is None:
                 unanswered.append(place)
+        # In one call, as the first time, and not one by one.
         if unanswered:
             unanswered_queries = [queries[place] for place in unanswered]
             their_histories = [histories[place] for place in unanswered]
@@ -539,6 +543,7 @@ class OneCall:
         """
         if self._warned:
             return
+        # Once for the whole run: every further answer lacks them, too.
         self._warned = True
         remedy = self.remedy
         if remedy is None:
@@ -560,6 +565,7 @@ class OneCall:
             value: what the second call returned.
         """
         retrieval, answer = read_answer(value, self.where)
+        # It was given these contexts, so its answer is to them.
         if self.contexts is not None:
             return answer
         metadata = {**_fields_of_metadata(answer.metadata), "asked_again": True}

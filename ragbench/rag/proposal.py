@@ -195,6 +195,7 @@ def _is_row(elements: Sequence[object]) -> bool:
             return False
         if isinstance(element, str) and " " in element.strip():
             prose_count += 1
+    # A single text alone is no row: there is nothing that it could belong to.
     return prose_count == 1 and len(elements) > 1
 
 
@@ -213,6 +214,7 @@ def tree_of(body: Body) -> list[tuple[str, str]]:
         else:
             sample = described_value(leaf.value)
         lines.append((leaf.text, sample))
+    # So that nobody takes the shown ones for all.
     if len(leaves) > _SHOWN_LEAVES:
         lines.append(("...", f"and {len(leaves) - _SHOWN_LEAVES} more"))
     return lines
@@ -490,6 +492,7 @@ def error_in(body: Body) -> str:
     for document in body.documents:
         if not is_object(document):
             continue
+        # In this order: a message beside an error is only its text.
         for name in ("error", "errors", "detail", "message"):
             error = document.get(name)
             if not error:

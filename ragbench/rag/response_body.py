@@ -186,6 +186,7 @@ def parsed(text: str) -> object:
         pass
     try:
         return cast("object", json.loads(text))
+    # Nested too deep for Python, it is a text like any other.
     except (ValueError, RecursionError):
         return _NO_JSON
 
@@ -287,6 +288,7 @@ def _documents_of_lines(text: str) -> list[object] | None:
         if not line.strip():
             continue
         document = as_json(line)
+        # One line of words is enough: then the whole is a text with line breaks.
         if isinstance(document, str):
             return None
         documents.append(document)

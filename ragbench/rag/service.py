@@ -136,6 +136,7 @@ class ServiceEndpoint(JsonEndpoint):
         The fields are JSON, a form, or in the address already. `JsonEndpoint`, which makes the
         exchange, calls this method by its name.
         """
+        # What `body_of` passes on as the payload.
         request = cast("Request", payload)
         options: dict[str, Any] = {"method": request.method, "url": address}
         if request.json is not None:

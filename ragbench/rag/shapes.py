@@ -437,6 +437,7 @@ def _text_of_blocks(text: object) -> str | None:
             texts.append(part)
     if not texts:
         return None
+    # Without anything between: blocks are parts of one text.
     return "".join(texts)
 
 

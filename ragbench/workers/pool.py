@@ -242,6 +242,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         computed.
         """
         batch: Batch[ItemT, ValueT] = Batch(items)
+        # An empty batch is done already, and keeps only its place in the caller's order.
         if items:
             self._waiting.append(batch)
             if not self.desks and self._is_worth_workers():

@@ -159,6 +159,7 @@ class LlmPointwiseReranker(Checked):
         )
         prompts = table("ragbench.text", "prompts")
         messages = task_messages(prompts["grade"], task)
+        # A grade beyond the scale is refused, and the model asked again.
         check = partial(_checked_grade, highest=self.highest)
         schema = field_schema("grade", {"type": "number"}, check)
         return ask_structure(self.chat, messages, schema)

@@ -239,6 +239,7 @@ def _links_of_chunk(chunk: Chunk, field: str) -> Iterable[tuple[str, float]]:
                 f"the links of chunk '{chunk.id}' in '{field}' must be a list of ids or a mapping "
                 f"of ids to weights, not {type(links).__name__}"
             )
+        # A list gives no weights: each link counts 1, and a repeated one once.
         links = dict.fromkeys(cast("Iterable[object]", links), 1.0)
     for id_, weight in cast("Mapping[object, object]", links).items():
         if not (isinstance(weight, int | float) and 0 <= weight < math.inf):

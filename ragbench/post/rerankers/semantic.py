@@ -40,6 +40,7 @@ def query_direction(query: Query, rows: Floats | None) -> Floats | None:
     if query.embedding is None:
         return None
     direction: Floats = _unit_rows([query.embedding], ["the query"])[0]
+    # Of one length only: a product of others is not defined.
     if rows is not None and rows.shape[1] != len(direction):
         raise InterfaceError(
             f"the query's embedding has {len(direction)} dimensions, those of the chunks "

@@ -100,6 +100,7 @@ class FastembedEmbedder(PrefixedEmbedder):
         package = require("fastembed", extra="fastembed")
         options: dict[str, str] = {}
         if self.path is not None:
+            # Under the package's own name for it; without it the package looks for itself.
             options["specific_model_path"] = self.path
         try:
             return package.TextEmbedding(self.model, threads=self.threads, **options)
@@ -137,6 +138,7 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
         model = self.model
         if Path(model).is_dir():
             model = Path(model).name
+        # By these names for good: stored collections are compared with them.
         return {
             "embedder": "sentence-transformers",
             "model": model,
@@ -427,6 +429,7 @@ def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:
             prefixes[name] = value
         else:
             endpoint_settings[name] = value
+    # Only what fits an endpoint for vectors: a chat model's further fields are left out.
     environ = {name: value for name, value in os.environ.items() if name not in _CHAT_ONLY}
     where = f"embedder openai:{model}"
     resolved = resolve({"model": model}, environ, section=endpoint_settings, file=where)

@@ -215,6 +215,7 @@ class VectorIndex:
         texts = [readable_text(chunk.text) for chunk in chunks]
         self._vectors: Floats32 = embedder.embed_passages(texts)
         weight = weight_of(chunks, list(self._vectors), embedder)
+        # Too few chunks to measure: the embedder's usual weight then.
         if weight is None:
             weight = embedder.hybrid_weight
         self.weight = weight
@@ -277,6 +278,7 @@ def _reassembled(chunks: Iterable[Chunk]) -> list[Document]:
     """
     chunks_by_document: dict[str, list[Chunk]] = {}
     for chunk in chunks:
+        # One that does not know its place cannot be put together with others.
         document_id = chunk.id
         if chunk.document_id and chunk.start is not None:
             document_id = chunk.document_id
@@ -284,6 +286,7 @@ def _reassembled(chunks: Iterable[Chunk]) -> list[Document]:
     documents: list[Document] = []
     for document_id, parts in chunks_by_document.items():
         title = parts[0].metadata.get("title")
+        # Metadata are the user's: a title may be a number.
         if not isinstance(title, str):
             title = None
         document = Document(id=document_id, text=_joined_text(parts), title=title)

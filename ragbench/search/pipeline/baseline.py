@@ -102,6 +102,7 @@ class Bm25Index:
         """
         return {
             "corpus": self.corpus,
+            # By these names for good: stored results are compared with them.
             "method": "bm25-lucene",
             "tokeniser": TOKENISER_VERSION,
             "k1": self.k1,
@@ -254,6 +255,7 @@ class Bm25Retrieval(Checked, RetrievalStage):
         now, and building the index takes little time.
         """
         corpus = documents.read()
+        # A baseline without settings ranks what the dataset has, uncut.
         if indexing.chunker is None:
             chunks = whole_documents(corpus)
         else:

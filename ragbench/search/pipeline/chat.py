@@ -66,6 +66,7 @@ class ChatGenerator(Checked):
         one.
         """
         Checked.__post_init__(self)
+        # None as temperature is the endpoint's own, which mostly draws.
         is_sampling = isinstance(self.chat, SamplingChat) and self.chat.temperature != 0
         if self.candidates > 1 and not is_sampling:
             raise ConfigError(

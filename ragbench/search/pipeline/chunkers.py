@@ -268,6 +268,7 @@ class _Packer:
             open_tokens: the tokens of the open words.
         """
         open_words = self._open_span()
+        # Cut anew with less room, until the joined text fits: a counter may find more in it.
         for spare in _SPARE:
             smaller = self.size.less(open_tokens + spare)
             pieces = token_spans(self.text, span, smaller)
@@ -311,6 +312,7 @@ class MarkdownChunker(SizedChunker):
         """
         pieces: list[Piece] = []
         for headings, blocks in _sections(document.text):
+            # A packer for each section: an open chunk must not go on into the next.
             spans = _Packer(document.text, self.size).pack(blocks)
             metadata: dict[str, str] = {}
             if headings:

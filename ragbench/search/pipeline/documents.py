@@ -114,6 +114,7 @@ class ChunkSize:
         """
         if self.tokens < _LEAST:
             raise ConfigError(f"a chunk has at least {_LEAST} tokens, not {self.tokens}")
+        # Strictly below half: at half, each chunk would repeat as much as it adds.
         if not 0 <= self.overlap * 2 < self.tokens:
             raise ConfigError(
                 f"the overlap must be at least 0 and less than half of {self.tokens} tokens, "
@@ -182,6 +183,7 @@ def whole_documents(documents: Iterable[Document]) -> list[Chunk]:
             problem = f"two documents have the id '{document.id}'; give each its own"
             raise DataError([Problem(message=problem, field="id")])
         metadata = dict(document.metadata)
+        # The document's own title comes before one among its metadata.
         if document.title is not None:
             metadata["title"] = document.title
         chunks[document.id] = Chunk(

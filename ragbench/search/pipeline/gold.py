@@ -373,6 +373,7 @@ def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:
     for chunk in result.to_chunks():
         start = _offset(chunk.metadata.get("start"))
         end = _offset(chunk.metadata.get("end"))
+        # Only what gold is recognised by; score and metadata are not looked at.
         placed = Chunk(
             id=chunk.id,
             text=chunk.text,

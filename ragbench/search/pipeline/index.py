@@ -78,6 +78,7 @@ def default_embedder(
     Args:
         read: gives the documents; called for a new collection only.
     """
+    # Before the documents are read: an existing collection decides by itself.
     if collection in database.collections():
         with database.open(collection) as store:
             identity = store.info().made_by
@@ -372,6 +373,7 @@ def _counted_chunks(
     """
     ids: set[str] = set()
     for document in documents:
+        # Noticed while reading, as a corpus is not held in memory: batches may be stored by then.
         if document.id in ids:
             raise ConfigError(f"two documents have the id '{document.id}'")
         ids.add(document.id)
@@ -587,6 +589,7 @@ class _Writing:
         stored = self._store.digests()
         if stored == self.seen:
             return
+        # Of both kinds, changed and foreign ones: neither was written here.
         different = sum(self.seen.get(id_) != digest for id_, digest in stored.items())
         missing = len(self.seen.keys() - stored.keys())
         raise StoreError(

@@ -180,6 +180,7 @@ class PipelineFile(SettingsFile):
         chosen = self.chosen(place, registry, what, default)
         if chosen is None:
             return None
+        # Ours have a registered class; a user's is loaded by its own name.
         if chosen.target is None:
             return self.built(place, chosen.settings, lambda: own(chosen, self.folder))
         makers = models.for_stage(chosen) if models is not None else None

@@ -566,6 +566,7 @@ class StoreWordsStrategy:
         texts = [readable_text(query) for query in queries]
         rankings = self.store.search_words(texts, k=search.k, filters=search.filters)
         threshold = search.threshold
+        # Scores of a store may be below 0, so no limit can stand in for none.
         if threshold is None:
             return rankings
         results: list[list[Chunk]] = []

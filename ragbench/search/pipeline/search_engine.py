@@ -339,6 +339,7 @@ class IndexCheck(Record):
         if self.is_exact:
             return f"{self.collection}: exact, every vector is compared"
         interval = ""
+        # Without an interval, as of equal shares, the figure stands alone.
         if self.low is not None:
             interval = f" ({self.low:.3f} .. {self.high:.3f})"
         return (

@@ -446,6 +446,7 @@ class PipelineRAG(RAGInterface):
         """
         generate: Any = self.stages.generator.generate
         options: dict[str, Said] = {}
+        # Without messages the user's generator is called as if it took none.
         if history:
             keyword = history_keyword(generate)
             if keyword is not None:

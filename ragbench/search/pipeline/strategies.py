@@ -204,6 +204,7 @@ class DenseStrategy:
         positions = [position for position, query in enumerate(queries) if query.strip()]
         if not positions:
             return results
+        # As passages are embedded, too: without characters that tokenizers stop at.
         texts = [readable_text(queries[position]) for position in positions]
         if search.kind == "passage":
             vectors = self.embedder.embed_passages(texts)
@@ -336,6 +337,7 @@ class HybridStrategy:
         Stored results are used again only while it is the same.
         """
         dense_weight, sparse_weight = self.weights
+        # By these names for good: stored results are compared with them.
         return {
             "dense_weight": dense_weight,
             "sparse_weight": sparse_weight,
@@ -414,6 +416,7 @@ def hybrid(
         measured: the weight of vectors that the indexing measured; None where it could not.
     """
     dense_weight = settings.dense_weight
+    # Not `or`: a weight of 0 is one, and leaves the vectors out.
     if dense_weight is None:
         dense_weight = measured
     if dense_weight is None:

@@ -161,6 +161,7 @@ class ForeignCollection(OpenCollection[Reader]):
                 "has no full-text column, sparse vector or BM25 function, or several; name one "
                 "with --field words=FIELD"
             )
+        # Blank texts have no words: they find nothing, in every store alike.
         positions = [position for position, text in enumerate(texts) if text.strip()]
         ask = partial(self._matching_rows, texts)
         max_tied = self._engine.row_limit
@@ -247,7 +248,12 @@ class ForeignCollection(OpenCollection[Reader]):
         as of the same search.
         """
         fields = replace(
-            self.mapping, vector=self.space.vector or None, metric=None, words=None, language=None
+            # Metric, words and language follow behind, as the engine has them.
+            self.mapping,
+            vector=self.space.vector or None,
+            metric=None,
+            words=None,
+            language=None,
         )
         metric: str = self.space.metric
         if not self.space.metric_known:

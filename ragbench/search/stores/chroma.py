@@ -164,6 +164,7 @@ class Chroma:
             parts.append(_where(filters))
         if native is not None:
             parts.append(checked_native(native, dict, "Chroma", _NATIVE))
+        # None, as Chroma refuses an empty object.
         if not parts:
             return None
         return _joined_tests(parts, "$and")

@@ -150,6 +150,7 @@ class ReadableDatabase(ABC):
         The engine's exceptions in it become a `StoreError`; only one thread at a time is in it.
         """
         with self._lock:
+            # Loaded here, and not when it is made: importing an engine's package takes time.
             if not self.failures:
                 self.failures = self.load()
             with engine_failures(self.address, self.failures):
@@ -249,6 +250,7 @@ class WritableDatabase(ReadableDatabase):
         checked = check_identity(identity)
         info = CollectionInfo(name=name, dimension=dimension, identity=checked, words=words)
         with self.connected() as connection:
+            # Another process may still make it in between: `make` has to notice that itself.
             if name in self.names(connection):
                 raise StoreError(f"{self.address}: there is a collection '{name}' already")
             self.make(connection, info)
@@ -375,6 +377,7 @@ def check_name(name: object) -> None:
     """
     if not isinstance(name, str) or not name or name.isspace():
         raise StoreError(f"a collection needs a name, found {name!r}")
+    # Printable: a line break would split the line of a list.
     if len(name) > _MAX_NAME or not name.isprintable():
         raise StoreError(
             f"the collection's name {name[:60]!r} is not a valid name: give at most {_MAX_NAME} "
@@ -450,6 +453,7 @@ def sole_writer(folder: Path | None, address: str, *, patience: float = 0.0) -> 
         lock.acquire(timeout=patience)
     except Timeout as error:
         raise being_written(address) from error
+    # The folder cannot be made, or its lock cannot be written.
     except OSError as error:
         lock.release()
         raise StoreError(f"{address}: cannot be written: {error.strerror}") from error
@@ -497,6 +501,7 @@ def check_store_address(address: str) -> str:
     Raises:
         ConfigError: it only reads collections of that engine, or there is no engine of that name.
     """
+    # First, for a message that says what such an engine can be used for.
     if is_read_only(address):
         raise ConfigError(
             f"'{mask_url(address)}': ragbench searches collections of {_engine_name(address)} and "

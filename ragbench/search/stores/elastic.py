@@ -233,6 +233,7 @@ class Elasticsearch:
                 "prefix": {self._whole_value_field(field): {"value": text}}
             },
         )
+        # A list, as both kinds of search take their filters so.
         parts: list[dict[str, Any]] = []
         if filters is not None:
             parts.append(dialect(filters))
@@ -301,6 +302,7 @@ class Elasticsearch:
         for text in texts:
             match = {"match": {self.words.field: {"query": text}}}
             clauses: dict[str, Any] = {"must": [match]}
+            # As a filter, and not among `must`: it must not change the score.
             if condition:
                 clauses["filter"] = condition
             results.append(self._found_rows({"query": {"bool": clauses}}, limit))
@@ -350,6 +352,7 @@ class Elasticsearch:
         if field is None or field["type"] not in _TEXT_TYPES:
             return name
         subfields = cast("Mapping[str, Any]", field.get("fields") or {})
+        # Any name: it is mostly "keyword", but the mapping decides.
         for subfield, settings in subfields.items():
             if settings.get("type") == "keyword":
                 return f"{name}.{subfield}"

@@ -114,6 +114,7 @@ class FieldMapping:
                 named.
         """
         vector = self.vector
+        # A vector without a name is the empty text, which is in the list, too.
         if vector is None and len(vectors) == 1:
             return vectors[0]
         if vector is not None and vector in vectors:
@@ -241,6 +242,7 @@ def _absent_fields(name: str, mapping: FieldMapping, sample: _Sample) -> list[st
             is_present = any(value is not None for value in sample.values(path))
             if is_present:
                 continue
+            # Noted before the error: for all other roles the search goes on without the field.
             absent.append(f"{role}={path}")
             if role in ("text", "id"):
                 raise ConfigError(
@@ -387,6 +389,7 @@ def _json_replacement(value: object) -> object:
         return value.hex()
     if isinstance(value, Mapping):
         return dict(cast("Mapping[object, object]", value))
+    # A set has no order: its list may differ from run to run.
     if isinstance(value, (set, frozenset, tuple)):
         return list(cast("Iterable[object]", value))
     return str(value)
@@ -445,6 +448,7 @@ class AttachedRows:
         for trouble, ids in self._troubled.items():
             has = "has" if len(ids) == 1 else "have"
             problem = _TROUBLES[trouble].format(**paths)
+            # The first that had it, which is there again in the next run.
             example = shortened_line(next(iter(ids)))
             lines.append(f"{counted(len(ids), 'row')} {has} {problem} (such as '{example}')")
         return lines
@@ -591,6 +595,7 @@ def _all_groups(fields: Mapping[str, object]) -> FieldGroups:
     for name, value in fields.items():
         if name not in METADATA_NAMES or not is_object(value):
             row_fields[name] = value
+    # First, so that a field of the row itself keeps its short name.
     yield "row", row_fields
     for name in METADATA_NAMES:
         value = fields.get(name)

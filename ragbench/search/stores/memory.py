@@ -229,6 +229,7 @@ class Memory:
 
         Deferred writes make an indexing of many batches fast; `write_info` calls this.
         """
+        # Held while writing: a write in between would leave files that do not fit.
         with self._lock:
             if self._folder is not None and self._unsaved:
                 try:
@@ -356,6 +357,7 @@ class Memory:
         with self._lock:
             chunks: list[Chunk] = []
             for id_ in ids:
+                # In the order of the ids that were asked for, which no caller relies on.
                 position = self._positions.get(id_)
                 if position is not None:
                     chunks.append(self._chunks[position])

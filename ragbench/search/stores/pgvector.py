@@ -220,6 +220,7 @@ class PgvectorDatabase(WritableDatabase):
         try:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except require("psycopg", extra="pgvector").Error as error:
+            # Its first line names the cause; hints and positions follow.
             problem = str(error).splitlines()[0]
             raise StoreError(
                 f"{self.address}: pgvector cannot be used there ({problem}): "

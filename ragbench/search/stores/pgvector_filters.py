@@ -222,6 +222,7 @@ class _Json(Record, kw_only=False):
             test: SQL over ``item``, with one placeholder.
             value: of the placeholder.
         """
+        # A value that is no list is made one of one item, so that one query serves both.
         items = (
             f"jsonb_array_elements(CASE jsonb_typeof({self.value}) WHEN 'array' THEN {self.value} "
             f"ELSE jsonb_build_array({self.value}) END)"
@@ -459,6 +460,7 @@ def _date_bounds(range_: Range) -> dict[str, Any]:
     days: dict[str, Any] = {}
     for word, bound in range_.bounds().items():
         text = str(bound)
+        # By length, as the filter has checked the form already.
         if len(text) == len("2024"):
             text += "-01-01"
         elif len(text) == len("2024-05"):

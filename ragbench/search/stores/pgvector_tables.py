@@ -132,6 +132,7 @@ def _visible_table(connection: Any, *parts: str) -> str | None:
     """
     quoted_parts: list[str] = []
     for part in parts:
+        # Quoted, or PostgreSQL would lower its letters.
         doubled_quotes = part.replace('"', '""')
         quoted_parts.append(f'"{doubled_quotes}"')
     name = ".".join(quoted_parts)
@@ -185,6 +186,7 @@ def stored_dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int
     None where no row has a vector.
     """
     name = quoted(vector.name)
+    # One row is enough: pgvector's operators refuse vectors of different lengths.
     query = f"SELECT vector_dims({name}) FROM {escaped(table.sql)} WHERE {name} IS NOT NULL LIMIT 1"
     rows = fetch_rows(connection, query)
     if not rows:

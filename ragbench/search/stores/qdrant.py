@@ -310,6 +310,7 @@ class QdrantPayloads(ClientCollection):
             parts.append(payload_filters(filters))
         if native is not None:
             parts.append(payload_filters.native(native))
+        # Each part is a filter by itself, and all must hold.
         return models.Filter(must=parts) if parts else None
 
     @property
@@ -556,6 +557,7 @@ class OwnPoints(ClientCollection):
         digests: dict[str, str] = {}
         offset = None
         while True:
+            # Only these two keys: texts and vectors of a whole collection would fill the memory.
             records, offset = self._next_page(["chunk_id", "digest"], offset)
             for record in records:
                 payload = record.payload

@@ -145,6 +145,7 @@ def check_id(value: object) -> None:
             f"the chunk's id {_shortened_id(value)!r} holds a NUL character or half of a surrogate "
             "pair, which no store keeps"
         )
+    # In bytes, as PostgreSQL counts what it can index.
     if len(value.encode()) > MAX_ID:
         raise StoreError(f"the chunk's id '{_shortened_id(value)}' is longer than {MAX_ID} bytes")
 
@@ -339,6 +340,7 @@ def check_words(database: object, words: WordsForm | None) -> None:
     Raises:
         ConfigError: words are to be kept, and the database has no ranking of its own.
     """
+    # Read off the database, as those of other packages may lack the attribute.
     if words is None or getattr(database, "ranks_words", False):
         return
     raise ConfigError(
