@@ -159,6 +159,7 @@ def opened_engine(text: str, *, workers: int | None = None) -> Generator[Engine]
         yield engine_here()
     else:
         # Each process is started anew, so that it holds no locks of this one.
+        # # A single batch cannot be shared out: called here, it spares the start of a process.
         yield Engine(start=_start_process, count=count, fewest=2)
 
 
