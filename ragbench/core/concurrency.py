@@ -83,8 +83,7 @@ class AdaptiveLimit:
             self._limit = min(self._limit + step, float(self.most))
             self._rose()
         if left is not None:
-            # # At least one: without calls, nothing would ever be answered that lets the limit
-            # rise.
+            # At least one: without calls, nothing would be answered that lets the limit rise.
             self._limit = min(self._limit, float(max(1, left)))
 
     def rate_limited(self, epoch: int, wait: float) -> None:

@@ -210,8 +210,7 @@ def load_rag(
         except InterfaceError as error:
             reason = ""
             if function not in (None, target):
-                # # Its author may have meant the function as the RAG itself: so it says how it was
-                # taken.
+                # Its author may have meant the function as the RAG itself: tell how it was taken.
                 reason = "it takes no question, and was called to make one: "
             raise ConfigError(f"'{spec}' is not a RAG: {reason}{error}") from error
     # By the function itself: its source is part of the description, its arguments are in another.

@@ -655,7 +655,7 @@ def _vector_problem(collection: ForeignCollection, embedder: Embedder, name: str
     vectors = embedder.embed_passages([readable_text(text) for text in texts])
     own_scores: list[float] = []
     for text, ranking in zip(texts, view.search(vectors, k=_MAX_RANK), strict=True):
-        # # By text, not id: a twin of the same text has the same vector, so it is as good.
+        # By text, not id: a twin of the same text has the same vector, so it is as good.
         own = next((chunk for chunk in ranking if chunk.text == text), None)
         if own is not None and own.score is not None:
             own_scores.append(own.score)

@@ -149,7 +149,7 @@ class FieldMapping:
             ConfigError: the collection has no such field as the user names.
         """
         words = self.words or usual
-        # # Of several, none is chosen unasked: they may hold other words, such as a title's.
+        # Of several, none is chosen unasked: they may hold other words, such as a title's.
         if words is None and len(fields) == 1:
             return fields[0]
         if words is not None and words not in fields:

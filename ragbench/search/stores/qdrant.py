@@ -628,7 +628,7 @@ class OwnPoints(ClientCollection):
                 vector = vectors[point.payload["chunk_id"]]
                 place = list(vector.indices).index(word)
                 value_in_chunk = vector.values[place]
-                # # The score is the product of both weights; one of 0 tells nothing of the other.
+                # The score is the product of both weights; one of 0 tells nothing of the other.
                 if value_in_chunk:
                     weight = float(point.score) / float(value_in_chunk)
             weights.append(weight)
