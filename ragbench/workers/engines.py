@@ -158,7 +158,8 @@ def opened_engine(text: str, *, workers: int | None = None) -> Generator[Engine]
     if count == 1:
         yield engine_here()
     else:
-        # Each process is started anew, so that it holds no locks of this one. A single batch cannot be shared out: called here, it spares the start of a process.
+        # Each process is started anew, so that it holds no locks of this one. A single
+        # batch cannot be shared out: called here, it spares the start of a process.
         yield Engine(start=_start_process, count=count, fewest=2)
 
 
