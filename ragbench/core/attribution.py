@@ -128,6 +128,7 @@ class Cause(StrEnum):
         So users may write a label in an option, and runs of earlier releases stay readable.
         """
         text = str(value).strip().casefold()
+        # A label is the name with spaces in place of underscores.
         name = _FORMER_NAMES.get(text, text.replace(" ", "_"))
         for cause in cls:
             if cause.value == name:

@@ -100,6 +100,7 @@ def record_of(result: RetrievalResult[Any], stage: str) -> Mapping[str, Any]:
     metadata: object = result.metadata
     if not isinstance(metadata, Mapping):
         return {}
+    # Under the stage's own name, which is stored: readers of runs find it by that.
     record = cast("Mapping[str, Any]", metadata).get(stage)
     if not isinstance(record, Mapping):
         return {}

@@ -110,6 +110,7 @@ def _made_in_time(
     thread.join(limit)
     if errors:
         raise errors[0]
+    # Neither list has an entry: the call goes on, and nobody reads its result any more.
     if not values:
         raise _timed_out(limit, len(items))
     return values[0]
@@ -168,6 +169,7 @@ async def _awaited_in_time(
             task.cancel()
             await asyncio.wait([task], timeout=_LAST_SECONDS)
             raise _timed_out(limit, len(items))
+    # The wait itself was cancelled, and not the call by its limit.
     except asyncio.CancelledError:
         task.cancel()
         raise
@@ -214,8 +216,10 @@ class LoopThread:
         """
         self._loop = asyncio.new_event_loop()
         self._is_stopping = False
+        """Set by `stop`: only then `_run` lets the loop end."""
         self._asked_at: float | None = None
         """When the loop was asked for a turn that it has not taken yet."""
+        # A daemon: a loop that hangs must not keep the process alive.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -345,6 +349,7 @@ class LoopThread:
                 if values:
                     yield values
             future.result()  # raises what the coroutine raised
+        # For a reader that stops early; a coroutine that has ended is left as it is.
         finally:
             future.cancel()
 
@@ -385,6 +390,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             seconds = float(headers.get(name, "")) * unit
         except ValueError:
             continue
+        # Below 0, infinite or NaN: as if the header were not there.
         if 0 <= seconds < float("inf"):
             return seconds
     try:

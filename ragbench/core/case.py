@@ -169,6 +169,8 @@ class Case(Record):
             passages = ["\0".join(passages)]
         numbers = [-1, -1]
         for position, passage in enumerate(passages):
+            # Six bytes: `clusters_of` writes them as 12 digits, and a million passages hardly
+            # collide.
             digest = blake2b(passage.encode("utf-8", "surrogatepass"), digest_size=6)
             numbers[position] = int.from_bytes(digest.digest(), "big")
         return numbers[0], numbers[1]
@@ -196,6 +198,7 @@ class Case(Record):
         for turn in self.history:
             if turn.role == "user":
                 texts.append(turn.text)
+            # What an earlier answer was made from, and not that answer.
             elif turn.contexts is not None:
                 texts += turn.contexts
         return tuple(texts)

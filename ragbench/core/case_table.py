@@ -155,6 +155,7 @@ class Cells(Record, eq=False):
         ends = np.cumsum([len(part.distinct) for part in parts])
         distinct, new_places = _distinct(np.concatenate([part.distinct for part in parts]))
         value_places: list[NDArray[Any]] = []
+        # `ends` are where one part goes over into the next; behind the last there is no part.
         for places_of_part, part in zip(np.split(new_places, ends[:-1]), parts, strict=True):
             value_places.append(places_of_part[part.value_places])
         return cls(
@@ -175,6 +176,7 @@ class Cells(Record, eq=False):
         """
         repeats = [Repeats(cells=cells) for cells in asked]
         means = [repetitions.mean for repetitions in repeats]
+        # Kept only where a case has several: of a single one the mean says all.
         if any(len(cells) > 1 for cells in asked):
             return cls.of(means, dict(enumerate(repeats)))
         return cls.of(means, {})
@@ -260,10 +262,12 @@ class Cells(Record, eq=False):
         not counted. A case that was asked once has 0 or 1. The gate tests by it whether a system
         answers less.
         """
+        # Without a cell, or skipped: then the case is in no share.
         applies = (self.states != _NO_CELL) & ~self.has(Status.SKIPPED)
         shares = np.where(applies, self.has(Status.MEASURED).astype(float), np.nan)
         for place, repeats in self.repeats.items():
             applied = [is_measured for is_measured in repeats.coverage if is_measured is not None]
+            # In place of the share of the mean cell, which is measured or not as a whole.
             shares[place] = np.nan
             if applied:
                 shares[place] = sum(applied) / len(applied)
@@ -283,10 +287,12 @@ class Cells(Record, eq=False):
         copied.
         """
         repeats: dict[int, Repeats] = {}
+        # Most metrics have none: the loop over all places is then saved.
         if self.repeats:
             for place, old_place in enumerate(places.tolist()):
                 if old_place in self.repeats:
                     repeats[place] = self.repeats[old_place]
+        # Reasons and values are left as they are: the places lead into the same lists.
         reason_places = self.reason_places
         if reason_places is not None:
             reason_places = reason_places[places]
@@ -338,6 +344,7 @@ class CaseTable:
         for fact in _FACTS:
             column = [getattr(row, fact) for row in rows]
             if any(column):
+                # A fact that no case has gets no column; empty tuples and None are both no fact.
                 facts[fact] = column
 
         metrics = dict.fromkeys(metric for row in rows for metric in row.scores)
@@ -386,6 +393,7 @@ class CaseTable:
         repeats: dict[str, Repeats] = {}
         for metric, cells in self.cells.items():
             cell = cells[place]
+            # Left out where the metric does not apply: None would pass for a cell.
             if cell is not None:
                 scores[metric] = cell
             if place in cells.repeats:
@@ -423,6 +431,7 @@ class CaseTable:
         """
         if ids is self.ids or ids == self.ids:
             return np.arange(len(ids))
+        # Filled by the first look-up that needs it: the class is frozen, its dict is not.
         if not self._places:
             self._places.update((id_, place) for place, id_ in enumerate(self.ids))
         return np.array([self._places.get(id_, -1) for id_ in ids], np.int64)
@@ -432,6 +441,7 @@ class CaseTable:
 
         A comparison cuts both runs to their common cases so.
         """
+        # As a list of Python's own: facts and ids are lists, which NumPy cannot index.
         order: list[int] = places.tolist()
         facts: dict[str, list[Any]] = {}
         for name, column in self.facts.items():
@@ -483,6 +493,7 @@ def clusters_of(names: Sequence[str | None], gold: Sequence[int]) -> Sequence[st
 
     # A name is a digest: baseline files hold the names of clusters, and no ids of chunks.
     name_of: dict[int, str] = {}
+    # Twelve digits, as `Case.gold_pair` makes numbers of six bytes.
     for passage, cases in Counter(chosen).items():
         if cases > 1 and passage >= 0:
             name_of[passage] = f"{GOLD}{passage:012x}"
@@ -507,6 +518,7 @@ def clusters_note(clusters: Sequence[str | None]) -> str | None:
     None where each case is an observation of its own.
     """
     names = {name for name in clusters if name is not None}
+    # A case without a cluster is an observation by itself.
     observations = len(names) + clusters.count(None)
     if observations == len(clusters):
         return None

@@ -82,6 +82,7 @@ class Price(Record):
         """
         rate = self._rate(usage.prompt_tokens)
         cached_rate = rate.input if rate.cached_input is None else rate.cached_input
+        # Never more than the prompt has, whatever the endpoint reports.
         cached = min(usage.cached_prompt_tokens, usage.prompt_tokens)
         uncached = usage.prompt_tokens - cached
         cost = uncached * rate.input + cached * cached_rate

@@ -88,6 +88,7 @@ def _problem(name: str, value: Any, hint: Any) -> str | None:
     if "of length" in message or "regex" in message:
         return f"{name} must not be empty"
     if "enum" in message:
+        # A Literal has its values as arguments, an enumeration is iterated over.
         names = ", ".join(map(str, get_args(hint) or hint))
         return f"{name} must be one of {names}, not {value!r}"
     bound = re.match(r"Expected `\w+` ([<>]=?) (\S+)", message)

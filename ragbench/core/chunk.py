@@ -75,6 +75,7 @@ def stored_chunk(values: Mapping[str, Any], score: float | None) -> Chunk:
         document_id=values.get("document_id"),
         start=values.get("start"),
         end=values.get("end"),
+        # Stores that leave out empty fields give none for empty metadata.
         metadata=values.get("metadata") or {},
     )
 

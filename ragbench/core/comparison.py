@@ -260,6 +260,7 @@ class Comparison(Record):
         lines = [f"Comparison of {runs} on {counted(self.cases, 'case')}"]
         for metric in self.metrics:
             columns = [f"{metric.name:<{width}}"]
+            # In step: `scores` has one for each figure, in their order.
             for figure, score in zip(metric.figures, metric.scores, strict=True):
                 column = f"{figure.run} {'-' if score is None else f'{score:.3f}'}"
                 if figure.better_than:

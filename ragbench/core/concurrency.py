@@ -33,6 +33,7 @@ class AdaptiveLimit:
         self._limit = float(min(first, most))
         """How many may be in flight; its fraction grows until it is one more."""
         self.in_flight = 0
+        """Calls that have begun and not ended; whoever makes the calls counts them here."""
         self.epoch = 0
         """How often the limit was lowered: of calls that were in flight together, only the first
         refused one lowers it."""
@@ -74,6 +75,7 @@ class AdaptiveLimit:
         """
         self._latest.append(True)
         self._limited_in_row = 0
+        # An answer ends a pause: the endpoint takes calls again.
         self._paused_until = 0.0
         # With fewer in flight, nobody has tried whether as many as the limit are borne.
         if self.in_flight * 2 >= self._limit:
@@ -81,6 +83,7 @@ class AdaptiveLimit:
             self._limit = min(self._limit + step, float(self.most))
             self._rose()
         if left is not None:
+            # At least one: without calls, nothing would be answered that lets the limit rise.
             self._limit = min(self._limit, float(max(1, left)))
 
     def rate_limited(self, epoch: int, wait: float) -> None:
@@ -95,6 +98,7 @@ class AdaptiveLimit:
         """
         self._lower(epoch)
         may_return = self._now() + wait
+        # In a row the call counts that may come again first.
         if self._limited_in_row:
             may_return = min(self._earliest, may_return)
         self._earliest = may_return
@@ -118,6 +122,7 @@ class AdaptiveLimit:
         most_failed = sum(self._latest) * 2 < calls
         if calls >= _WINDOW // 2 and most_failed:
             self._lower(epoch)
+            # The window begins anew, or the same failures would lower the limit twice.
             self._latest.clear()
 
     def _lower(self, epoch: int) -> None:

@@ -68,6 +68,7 @@ def _parse(value: object, path: str, depth: int) -> Filter:
     filters: list[Filter] = []
     for key, entry in _mapping(value, "a mapping of fields such as {year: 2023}", path).items():
         filters += _entry(key, entry, path, depth)
+    # Alone it needs no `And` around it; an empty mapping is an `And` that always holds.
     if len(filters) == 1:
         return filters[0]
     return And(filters=tuple(filters))
@@ -122,6 +123,7 @@ def _conditions(field: object, value: object, path: str) -> list[Filter]:
     # All bounds make one range.
     bounds: dict[str, Bound] = {}
     for key in _BOUNDS:
+        # In the order of `_BOUNDS`, whatever that of the mapping is.
         if key not in conditions:
             continue
         bound = conditions[key]
@@ -160,6 +162,7 @@ def _condition(field: str, key: str, value: object, path: str) -> Filter:
         raise _unexpected(value, "true or false", path)
     if value:
         return Exists(field=field)
+    # ``exists: false`` denies the test, so it also holds where the value is null.
     return Not(filter=Exists(field=field))
 
 
@@ -171,6 +174,7 @@ def _scalar(value: object, path: str) -> Scalar:
     """
     if isinstance(value, (str, bool, int, float)):
         return value
+    # A list is the usual slip, so its message says what to write instead.
     hint = ""
     is_list = isinstance(value, (list, tuple))
     if is_list:

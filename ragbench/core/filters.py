@@ -130,6 +130,7 @@ class Range(Record):
         """
         _check_field(self.field)
         kinds = {_bound_kind(self.field, name, bound) for name, bound in self.bounds().items()}
+        # The function returns where all is right, so that one error serves both problems.
         if not kinds:
             problem = "none: give gt, gte, lt or lte"
         elif len(kinds) > 1:
@@ -232,6 +233,7 @@ class Dialect(Record, Generic[_ConditionT]):
             return self.prefix(filters.field, filters.prefix)
         if isinstance(filters, In):
             return self.equal(filters.field, filters.values)
+        # What is left is `Equals`: one value is a list of one.
         return self.equal(filters.field, (filters.value,))
 
 
@@ -290,6 +292,7 @@ def folded(filters: Filter) -> Filter | bool:
         return filters
     if isinstance(filters, Not):
         inner = folded(filters.filter)
+        # Decided already: its opposite is, too.
         if isinstance(inner, bool):
             return not inner
         if isinstance(inner, Not):
@@ -309,6 +312,7 @@ def fields_of(filters: Filter) -> list[str]:
         fields: list[str] = []
         for part in filters.filters:
             fields += fields_of(part)
+        # Each once, in the order in which the filter names them.
         return list(dict.fromkeys(fields))
     if isinstance(filters, Not):
         return fields_of(filters.filter)
@@ -339,6 +343,7 @@ def equality_key(value: object) -> str | None:
     """
     if isinstance(value, str):
         return f"t:{value}"
+    # Before numbers: to Python True is 1.
     if isinstance(value, bool):
         return "f:true" if value else "f:false"
     value_as_number = number(value)

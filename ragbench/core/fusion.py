@@ -91,6 +91,7 @@ def reciprocal_rank_fusion(
         for chunk in ranking:
             chunk_of.setdefault(chunk.id, chunk)
     totals = reciprocal_rank_scores(ids, weights=weights, rrf_k=rrf_k)
+    # By the id behind the total, so that equal totals are in the same order each time.
     best_ids = sorted(totals, key=lambda id_: (-totals[id_], id_))[:top_k]
     return [replace(chunk_of[id_], score=totals[id_]) for id_ in best_ids]
 
@@ -117,6 +118,7 @@ def rises(scores: Sequence[float]) -> bool | None:
             has_rise = True
         elif next_score < score:
             has_fall = True
+    # Both or neither: the scores have no single direction.
     if has_rise == has_fall:
         return None
     return has_rise
@@ -150,6 +152,7 @@ class ScoreOrders:
         lists of two chunks without any order rise half of the time. None without such a sign.
         """
         lists = self.rising + self.falling + self.mixed
+        # Without any list that has a direction nothing can be said.
         if not lists or self.rising < _SHARE_OF_DISTANCES * lists:
             return None
         return (

@@ -424,6 +424,7 @@ class GateCheck(Record):
         """
         if not self.same:
             return self.marked
+        # Of four and more two are named: "and 1 more" would save nothing.
         if len(self.same) <= 3:
             names = ", ".join(self.same)
         else:

@@ -36,6 +36,7 @@ class BodyReader:
         The lock lets one large body be read at a time.
         """
         self._limit = record_limit()
+        """Bytes of the longest body; unchanged for as long as the client is open."""
         self._reading_large = asyncio.Lock()
 
     async def __call__(self, response: Any) -> None:
@@ -65,6 +66,7 @@ class BodyReader:
                 body += piece
                 if len(body) > _LARGE:
                     break
+            # The same iterator goes on where the loop before broke off.
             async with self._reading_large:
                 async for piece in pieces:
                     body += piece
@@ -104,6 +106,7 @@ async def _unpacked_pieces(response: Any) -> AsyncIterator[bytes]:
     unpacker = zlib.decompressobj(_WINDOW_BITS[packing])
     is_first = True
     async for part in response.stream:
+        # Seen at the first part alone: behind it any byte may be anything.
         if is_first and packing == "deflate" and not _has_zlib_header(part):
             unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
         is_first = False

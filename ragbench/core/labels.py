@@ -81,6 +81,7 @@ class Drawn(Record):
         high = self.metric.definition.high or 1.0
         is_of_whole_numbers = low == int(low) and high == int(high)
         is_of_digits = low >= 0 and high <= 9  # each grade is one key
+        # A scale of 0 and 1 has no grades in between: it is answered by yes, partly and no.
         if is_of_whole_numbers and is_of_digits and high - low > 1:
             grades = range(int(low), int(high) + 1)
             return [Choice(str(grade), float(grade), "") for grade in grades]
@@ -94,6 +95,7 @@ class Drawn(Record):
         answer is left out where the metric does not read it, so that the label holds for any
         answer.
         """
+        # In this form for good: `ragbench.io.people` reads it back.
         return {
             "question": task.question,
             "answer": judged.answer if self.reads(Need.RESPONSE) else "",
@@ -317,6 +319,7 @@ def _fatal_faults(card: JudgeCard) -> Iterator[str]:
         yield (
             f"kappa's interval ({kappa.low:.2f} .. {kappa.high:.2f}) includes 0: it may be guessing"
         )
+    # Apart from kappa: a judge that agrees with people may invent its quotes all the same.
     fabricated = card.fabricated_quotes
     if fabricated.value is not None and fabricated.value >= _FATAL_FABRICATION:
         yield f"{fabricated.value:.0%} of its quotes are invented"
@@ -334,6 +337,7 @@ def _faults(card: JudgeCard) -> Iterator[str]:
         missing = card.claims - card.judged
         yield f"{missing:,} of {card.claims:,} claims got no verdict"
     fabricated = card.fabricated_quotes.value
+    # From the fatal share on, it is among the fatal faults already.
     if fabricated is not None and _MANY_FAULTS <= fabricated < _FATAL_FABRICATION:
         yield f"{fabricated:.0%} of its quotes are invented"
     unproved = card.unproved.value

@@ -201,6 +201,7 @@ class Metric(Record, dict=True):
         """
         name = self.definition.name
         if self.parameters:
+            # In the order of `parameters`, which is sorted: one metric has one name.
             values = ", ".join(f"{key}={_spell(value)}" for key, value in self.parameters)
             name += f"({values})"
         if self.cutoff is not None:
@@ -258,6 +259,7 @@ def metric_of(stored: Mapping[str, Any]) -> Metric:
     version of ragbench can still be read.
     """
     known_needs = set(Need)
+    # A later release may know needs that this one does not.
     needs = [need for need in stored["needs"] if need in known_needs]
     parameters: Mapping[str, ParameterValue] = stored["bound"]["parameters"]
     return Metric(
@@ -276,6 +278,7 @@ def _spell(value: ParameterValue) -> str:
 
     `ragbench.metrics` parses names back to equal values.
     """
+    # Before numbers, as a flag is one to Python: it is spelled as JSON has it.
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str) and not _BARE.fullmatch(value):

@@ -29,9 +29,11 @@ class OriginPart(NamedTuple):
     """A path relative to the project, to the home directory (``~``) or absolute; a setting, a
     variable, a package; an address; a sentence."""
     digest: str
-    """A digest of its content."""
+    """A digest of its content; of a package perhaps its version. A word in place of it, such as
+    ``"open"``, where the content cannot be read."""
     size: int = 0
-    """Bytes of a file."""
+    """Bytes of a file or setting. Of a package the time of its record in nanoseconds, by which a
+    later look sees that it need not be read again; 0 where neither is known."""
     detail: str = ""
     """What a message about a change shows: of a setting its value, of a package its version, of a
     variable nothing. Of a file see `ragbench.ledger.content.Content`."""
@@ -76,8 +78,10 @@ class Origin(NamedTuple):
             return ()
         descriptions: list[str] = []
         for part in self.parts:
+            # The mark of an input that cannot be read, in the place of a digest.
             if part.digest == "open":
                 descriptions.append(part.detail or part.name)
+        # Only the reach shows it: no part names the input.
         if not descriptions:
             descriptions.append("it reads something that cannot be seen")
         return tuple(descriptions)

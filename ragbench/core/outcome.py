@@ -213,6 +213,7 @@ def _readable(text: str, longest: int = _LONGEST) -> str:
     """
     text = mask_text(text)
     if len(text) > longest:
+        # Beginning and end are kept: a message names its cause in either.
         half = longest // 2
         omitted = len(text) - longest
         text = f"{text[:half]} ... ({omitted:,} characters) ... {text[-half:]}"
@@ -341,6 +342,7 @@ class Repeats(Record):
         Without any measured score, the newest cell.
         """
         values = [value for value in self.values if value is not None]
+        # None is measured: the newest ending stands for the case.
         if not values:
             for cell in reversed(self.cells):
                 if cell is not None:

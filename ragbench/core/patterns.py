@@ -32,6 +32,7 @@ def checked_pattern(pattern: str) -> Any:
     Raises:
         PatternProblem: it is no regular expression, or too long, or repeats too much.
     """
+    # Late: few datasets have patterns.
     import regex
 
     size = len(pattern)
@@ -39,6 +40,7 @@ def checked_pattern(pattern: str) -> Any:
         raise PatternProblem(f"the pattern is {size:,} letters long; at most {_LONGEST:,} may be")
     # The repetitions of nested parts multiply; that all parts are nested is the worst case.
     for repetition in _REPETITION.finditer(pattern):
+        # Nine digits are enough for a number to be refused, and `int` of thousands is slow.
         counts = [int(digits[:9]) for digits in repetition.groups() if digits]
         size *= max([1, *counts])
     if size > _LARGEST:

@@ -40,6 +40,7 @@ def _is_internal(name: str, value: object) -> bool:
     if name.startswith("_") or name in (DERIVED, LEGS) or _is_embedding(value):
         return True
     is_word = isinstance(value, str) and len(value) <= _LONGEST_WORD
+    # The last word of the name, such as of ``query_vector``.
     return not is_word and name.lower().rpartition("_")[2] in _EMBEDDINGS
 
 
@@ -61,6 +62,7 @@ def _is_embedding(value: object) -> bool:
 
     Prompts and pages leave it out: hundreds of numbers mean nothing to a reader.
     """
+    # Arrays of NumPy or torch, without importing either.
     if hasattr(value, "tolist"):
         value = cast("Any", value).tolist()
     if not isinstance(value, (list, tuple)) or not value:

@@ -109,6 +109,7 @@ def words_of(error: Exception) -> str:
     from ragbench.safe_text import shown_line  # most files are in order
 
     text = str(error)
+    # By their kind first: the texts of these errors say nothing to a file's owner.
     if isinstance(error, MemoryError):
         return "there is not enough memory for it"
     if isinstance(error, RecursionError):

@@ -33,6 +33,7 @@ def _as_dataclass(record_type: type[Record]) -> Any:
     Made once per class, at the first time that a library asks.
     """
     types: dict[str, Any] = {}
+    # From the base on, so that a subclass's own annotation wins.
     for owner in reversed(record_type.__mro__):
         types |= inspect.get_annotations(owner)
     fields: list[Any] = [(name, types[name]) for name in record_type.__struct_fields__]
@@ -136,6 +137,7 @@ def field_docs(target: type) -> dict[str, str]:
     Help texts of options and JSON schemas are made of these texts.
     """
     docs: dict[str, str] = {}
+    # Without `object`, and from the base on, so that a subclass's own text wins.
     for owner in reversed(target.__mro__[:-1]):
         docs |= _docs_by_class(owner.__module__).get(owner.__name__, {})
     return docs
@@ -148,6 +150,7 @@ def _docs_by_class(module: str) -> Mapping[str, Mapping[str, str]]:
     It is read from the source, once: Python drops a text below a field when it compiles the file.
     Empty for a module without a source file.
     """
+    # Imported late: only help texts and schemas need it.
     import ast
 
     try:

@@ -569,6 +569,7 @@ class Report(Record):
             score = "-" if summary.score is None else f"{summary.score:.3f}"
             line = f"{summary.metric.name:<{width}}  {score:>5}"
             line += f"  {summary.measured:,} of {summary.total:,}"
+            # Why nothing was measured, by its most frequent reason.
             if summary.score is None and summary.reasons:
                 most_frequent_reason, _ = summary.reasons[0]
                 line += f": {most_frequent_reason}"

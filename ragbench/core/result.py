@@ -56,6 +56,7 @@ class _Result:
         """
         result_type: Any = cls  # for type checkers, which see no dataclass in this base
         names = [field.name for field in fields(result_type)]
+        # The first field of each result is the only one that must be there.
         required = names[0]
         if values.get(required) is None:
             raise InterfaceError(f"a {cls.__name__} needs '{required}'; there are {sorted(values)}")
@@ -113,6 +114,7 @@ context_metadata=None, metadata=None)
                     "metadata must be a mapping, not a list, where context_metadata is given"
                 )
             per_context = self._mapping_per_context(cast("Sequence[object]", metadata), size)
+            # Past `_refuse`: the result is frozen, also for its own class.
             object.__setattr__(self, "context_metadata", per_context)
             object.__setattr__(self, "metadata", None)
         for name in ("context_ids", "scores", "context_metadata"):
@@ -133,6 +135,7 @@ context_metadata=None, metadata=None)
         """
         mappings: list[Mapping[str, Any]] = []
         for position, entry in enumerate(metadata):
+            # A context without metadata, and not the end of the list.
             if entry is None:
                 mappings.append({})
             elif isinstance(entry, Mapping):
@@ -175,6 +178,7 @@ context_metadata=None, metadata=None)
         """
         chunks: list[Chunk] = []
         for position, text in enumerate(self.contexts):
+            # Only within this result: another one's first chunk is "0", too.
             id_ = str(position)
             if self.context_ids is not None:
                 id_ = self.context_ids[position]
@@ -196,6 +200,7 @@ context_metadata=None, metadata=None)
         A result has scores for all of its contexts or for none.
         """
         scores = [chunk.score for chunk in chunks if chunk.score is not None]
+        # For all or for none, as a list with gaps would give scores to other contexts.
         are_all_scored = len(scores) == len(chunks)
         return RetrievalResult(
             [chunk.text for chunk in chunks],

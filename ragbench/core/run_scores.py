@@ -58,6 +58,7 @@ class MetricColumn(Record):
         Formulas stay behind: baseline files hold no code.
         """
         definition = metric.definition
+        # Copied and not referred to: baseline files store these fields, and no code.
         return cls(
             name=metric.name,
             version=definition.version,
@@ -203,6 +204,7 @@ class RunScores:
 
         Cases of one cluster count as one observation in tests and intervals.
         """
+        # Without a column where no case names a cluster: callers want a value for each case.
         return self.table.fact("cluster") or (None,) * len(self.cases)
 
     @property
@@ -301,6 +303,7 @@ def labels_of(run: RunScores) -> Iterator[list[str]]:
     """
     table = run.table
     tags = table.fact("tags") or ((),) * len(table)
+    # One for each case, also where no case names a language.
     languages = table.fact("language") or (None,) * len(table)
     for tags_of_case, language in zip(tags, languages, strict=True):
         slices = [f"tag:{tag}" for tag in dict.fromkeys(tags_of_case)]
@@ -316,6 +319,7 @@ def unchanged(run: RunScores, *others: RunScores) -> set[str]:
     """
     is_same = np.ones(len(run.cases), bool)
     for other in others:
+        # -1 where the other run lacks the case.
         places_in_other = other.table.places(run.table.ids)
         in_both = np.flatnonzero(places_in_other >= 0)
         fingerprints = other.table.fingerprints[places_in_other[in_both]]
@@ -388,6 +392,7 @@ def _drift_under_new_ids(drift: Drift | None, new_by_old: Mapping[str, str]) -> 
     for id_, sums in drift.cases.items():
         if id_ in new_by_old:
             sums_of[new_by_old[id_]] = sums
+        # An old id that is now another case's is left out.
         elif id_ not in new_ids:
             sums_of[id_] = sums
     return replace(drift, cases=sums_of)

@@ -29,6 +29,7 @@ def size_of(text: str) -> int:
     size = 0.0
     if match is not None:
         number, unit_letter = match.groups()
+        # Without a letter this is no unit of the table: the number counts bytes.
         size = float(number) * _UNITS.get(f"{unit_letter}B".upper(), 1)
     if size < 1:
         from ragbench.errors import ConfigError  # nearly every module loads this one

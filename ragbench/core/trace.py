@@ -181,6 +181,7 @@ def sample_row(trace: Trace) -> SampleRow:
     Exports and judges of RAGAS read it.
     """
     case = trace.case
+    # Those that generation was given, which is what RAGAS means by retrieved contexts.
     retrieval = trace.context.value
     generation = trace.generation.value
     references = case.references
@@ -188,6 +189,7 @@ def sample_row(trace: Trace) -> SampleRow:
     context_ids: Sequence[str] | None = None
     if retrieval is not None:
         context_ids = retrieval.context_ids
+        # The texts of ids alone are empty in place of unknown ones: they must not be judged.
         if not retrieval.is_ids_alone:
             contexts = retrieval.contexts
     response: str | None = None

@@ -96,11 +96,13 @@ def _unfulfilled_case(row: CaseRow, held_in_baseline: Collection[str]) -> Unfulf
     story = row.story
     if story is not None:
         for expectation in story.expectations:
+            # None is unknown, and no fault.
             if expectation.holds is not False:
                 continue
             sentences.append(expectation.sentence)
             if expectation.text in held_in_baseline:
                 held_before.append(expectation.sentence)
+    # It failed by its mean, and the shown repetition fulfils all.
     if not sentences:
         sentences.append(_NOT_ALWAYS)
     return UnfulfilledCase(id=row.id, expectations=tuple(sentences), held_before=tuple(held_before))

@@ -111,6 +111,7 @@ class Metadata(Checked):
         """
         chunk = entry.chunk
         lines: list[str] = []
+        # In the order of the setting, whatever that of the metadata is.
         for field in self.fields:
             value = chunk.metadata.get(field)
             if value is not None:
@@ -154,6 +155,7 @@ class Neighbours(Checked):
             for neighbour in _found_in_time(ask, entry.chunk.id, self.top_k, self.timeout):
                 if neighbour.chunk.id not in present_ids:
                     neighbours.append(neighbour.chunk)
+            # Before the next chunk is widened: a text must not come twice.
             present_ids.update(chunk.id for chunk in neighbours)
             widened.append(self._widened(entry, neighbours))
         return (*widened, *context.chunks[self.first :])
@@ -166,6 +168,7 @@ class Neighbours(Checked):
         if not neighbours:
             return entry
         chunk = entry.chunk
+        # Stable: neighbours of unknown place keep the service's order.
         parts = sorted((chunk, *neighbours), key=partial(_reading_order, chunk))
         text = "\n".join(part.text for part in parts)
         neighbour_ids = [neighbour.id for neighbour in neighbours]
@@ -189,6 +192,7 @@ def _reading_order(chunk: Chunk, part: Chunk) -> tuple[int, bool, int]:
         side = 0
     else:
         side = 2
+    # An unknown place counts as 0: such neighbours keep the service's order.
     return side, not in_same_document, part.start or 0
 
 
@@ -279,6 +283,7 @@ class Temporal(Checked):
         label = time.shown
         if now is not None:
             label += f", {age_text(time, now)}"
+        # Above the text, where a model reads it first.
         return f"[{label}]\n{entry.chunk.text}"
 
 
@@ -341,6 +346,7 @@ def _found_in_time(
         timeout: seconds; None for no limit.
     """
     if timeout is None:
+        # Cut here, as a service may ignore the number.
         return newcomers(ask(about, top_k))[:top_k]
     ask_in_time = with_deadline(partial(_ask_each, ask, top_k), timeout)
     try:
@@ -478,6 +484,7 @@ class LinkExpand(Checked):
                         linked[linked_id] = entry
                         next_frontier.append(linked_id)
             frontier = next_frontier
+        # One that is among the present chunks counts once: `fuse` keeps the first record.
         rankings = [context.chunks, list(linked.values())]
         return _fused_output(rankings, self.fusion, (1.0, self.weight))
 
@@ -516,6 +523,7 @@ class QueryMerge(Checked):
         Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         rankings: list[Sequence[RankedChunk]] = [context.chunks]
+        # In step with the rankings, the present chunks first.
         weights = [1.0]
         for query in self.queries:
             text = query.query.replace("{question}", context.query.text)

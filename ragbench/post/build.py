@@ -56,6 +56,7 @@ def described(registry: Registry, name: str) -> dict[str, Any]:
     """
     target: Any = registry.load(name)
     hints: Mapping[str, Any] = {}
+    # A function has no fields: what it needs shows in `NEEDS` alone.
     if isinstance(target, type):
         hints = typing.get_type_hints(target)
     needs: list[str] = list(getattr(target, "NEEDS", ()))
@@ -145,6 +146,7 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
         return given
     if not isinstance(given, Mapping):
         raise ConfigError(f"an operator is a mapping with an 'action', not {given!r}")
+    # Keys of YAML may be numbers: as texts they are refused as unknown settings.
     settings: dict[str, Any] = {}
     for key, value in cast("Mapping[Any, Any]", given).items():
         settings[str(key)] = value
@@ -184,14 +186,17 @@ def _take_name(action: object, settings: dict[str, Any]) -> str:
     name = _checked_name("action", action, list(types_of_action), "")
     if name == "rerank" and "reranker" not in settings:
         reranker = settings.pop("type", None)
+        # A user's class is not in the registry, and is loaded with its settings.
         if not is_own(reranker):
             reranker = _checked_name("type", reranker, list(RERANKERS.targets()), name)
         reranker_settings: dict[str, Any] = {"name": str(reranker)}
+        # A copy of the keys: settings are taken out meanwhile.
         for key in list(settings):
             if key not in _RERANK_SETTINGS:
                 reranker_settings[key] = settings.pop(key)
         settings["reranker"] = reranker_settings
     types = types_of_action[name]
+    # Also ``rerank``, whose types are rerankers and not operators.
     if not types:
         return name
     type_name = _checked_name("type", settings.pop("type", None), types, name)
@@ -233,6 +238,7 @@ def _makers_of_settings(name: str, resources: Resources) -> Makers:
         name: of the operator, for messages.
     """
     makers: dict[Any, Any] = {}
+    # Two protocols may be asked of one service: some operators want only one of its methods.
     for setting, kinds in _SHARED.items():
         for kind in kinds:
             makers[kind] = partial(_resource_for_setting, name, resources, setting, kind)
@@ -348,6 +354,7 @@ def load_variants(path: Path, resources: Resources | None = None) -> tuple[Varia
         place = ("variants", position)
         entry = reading.mapping(place, ("name", *_STAGE_SETTINGS))
         name = entry.get("name")
+        # Noted only: the variant is read all the same, as its operators may be wrong, too.
         if not isinstance(name, str) or not name.strip():
             reading.wrong((*place, "name"), "each variant needs a name, a text")
         elif name in variants:
@@ -392,6 +399,7 @@ def _stage_of_entry(
             settings[key] = value
     make = partial(_stage_of_settings, settings, operators)
     stage = reading.built(place, settings, make)
+    # Its settings are wrong and noted; the operators are what later checks look at.
     if stage is None:
         return PostRetrieval(operators=operators)
     return stage
@@ -432,6 +440,7 @@ def _operators_of_list(
         place: of the list in the file.
     """
     entries = reading.at(place)
+    # One operator without its list, a frequent slip, gets a message of its own.
     if isinstance(entries, Mapping) and "action" in entries:
         reading.wrong(place, f"{_DASH}: '- {{action: {entries['action']}, ...}}'")
         return ()
@@ -460,6 +469,7 @@ def _resources_of_file(
         if spec is None:
             continue
         make = partial(_loaded_resource, spec, kinds, folder)
+        # None where loading failed: that is noted, and the caller's own stands in.
         resource = reading.built((key,), spec, make)
         if resource is not None:
             own_resources[key] = resource
@@ -483,6 +493,7 @@ def _loaded_resource(spec: object, kinds: tuple[type, ...], folder: Path) -> Any
     is_factory = callable(target) and not isinstance(target, kinds)
     if isinstance(target, type) or is_factory:
         try:
+            # A user's code may raise anything: each is a mistake at a line of the file.
             target = target()
         except Exception as error:
             raise ConfigError(f"'{spec}' raised {type(error).__name__}: {error}") from error

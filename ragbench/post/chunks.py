@@ -244,6 +244,7 @@ def written_back(
         # A chunk that an operator added came from no item.
         item = item_of_id.get(chunk.id, {"id": chunk.id})
         new_item = {**item, "text": chunk.text, "metadata": chunk.metadata}
+        # An item that had none gets none; one that had one loses a score that no longer holds.
         if entry.score is not None or "score" in item:
             new_item["score"] = entry.score
         if score_field is not None and entry.score is not None:
@@ -275,6 +276,7 @@ def chunk_of(item: object, where: str) -> Chunk:
         # A bool of Python is a `Real`, too. numpy's numbers are, and its bools are not.
         if isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score):
             raise InputError(f"{where}: score must be a finite number, not {score!r}")
+        # As a plain float: JSON and stores know no other kinds.
         score = float(score)
     id = _id_in(values) or _id_in(metadata)
     return Chunk(
@@ -293,6 +295,7 @@ def _id_in(values: Mapping[str, Any]) -> str:
     """
     for key in _ID_KEYS:
         id = values.get(key)
+        # Not falsy: 0 is an id, too.
         if id not in (None, ""):
             return str(id)
     return ""
@@ -418,6 +421,7 @@ def _time_of_text(text: str) -> KnownTime | None:
 
     None where the text names no year.
     """
+    # Digits alone are what the same number would be: a year, a day or a time since 1970.
     with suppress(ValueError):
         return _time_of_number(float(text))
     if len(text) > _LONGEST:
@@ -477,6 +481,7 @@ def age_text(known: KnownTime, now: datetime) -> str:
     """
     date_then = known.time.astimezone(UTC).date()
     today = now.astimezone(UTC).date()
+    # Whole calendar years, months or days: a part of one would say more than is known.
     years = today.year - date_then.year
     if known.precision == "year":
         age = years
@@ -490,6 +495,7 @@ def age_text(known: KnownTime, now: datetime) -> str:
         age = (today - date_then).days
         unit = "day"
         text_for_now = "today"
+    # Of a year or month that is the present one: its days are not known.
     if age == 0:
         return text_for_now
     if abs(age) != 1:

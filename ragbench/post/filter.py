@@ -118,6 +118,7 @@ class TokenBudget(Checked):
         Each text is counted before it is taken. A note marks where counts are estimates.
         Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
+        # What is left of the budget; ``truncate`` cuts the first text beyond it to this.
         remaining = self.budget
         fitting: list[RankedChunk] = []
         for entry in context.chunks:
@@ -130,6 +131,7 @@ class TokenBudget(Checked):
                 if shortened is not None:
                     fitting.append(shortened)
                 break
+        # Of a counter that estimates, a reader must know that the budget is not exact.
         notes = (ESTIMATED,) if self.counter.approximate else ()
         return OperatorOutput(chunks=tuple(fitting), notes=notes)
 
@@ -279,6 +281,7 @@ def _shingles(text: str, size: int) -> set[str]:
     # Each column is the words moved by one place; across the columns stands a run.
     columns = [words[offset:] for offset in range(size)]
     # Texts and not tuples: thousands of tuples would keep the garbage collector busy.
+    # Not strict: each column is one word shorter than the one before.
     return set(map(" ".join, zip(*columns, strict=False)))
 
 
@@ -334,6 +337,7 @@ class Abstractive(Checked):
             return summaries
         fitting: list[RankedChunk] = []
         for summary in summaries:
+            # Also what was not summarised: the budget is for whatever is left.
             shorter = truncated(summary, self.budget, self.counter, by=self.name)
             if shorter is not None:
                 fitting.append(shorter)
@@ -389,6 +393,7 @@ class QueryWords(Record, kw_only=False):
         distinct_words = dict.fromkeys(tokenise(query))
         weights: dict[str, float] = {}
         for word in distinct_words:
+            # A word counts once for each text, however often it is there.
             texts_with_word = 0
             for words in words_of_texts:
                 texts_with_word += word in words
@@ -485,6 +490,8 @@ class Extractive(Checked):
         for place, span in sentences:
             text = texts[place]
             cost = self.counter.count(text[span.start : span.end])
+            # A sentence that does not fit makes room for shorter ones behind it, until little is
+            # left.
             if used + cost <= self.budget:
                 used += cost
                 fitting.setdefault(place, []).append(span)
@@ -506,6 +513,7 @@ def _stretches_of_sentences(spans: Sequence[Span], text: str) -> list[Span]:
             stretches.append(span)
             continue
         previous = stretches[-1]
+        # Between the two only: other sentences would be text that was not chosen.
         between = text[previous.end : span.start]
         if between.strip():
             stretches.append(span)

@@ -149,6 +149,7 @@ def _json_value(value: object) -> object:
 
     NaN and infinities become null, and other kinds of value a text.
     """
+    # A flag is an int to Python, and JSON writes it as true or false.
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -194,6 +195,7 @@ class Template:
 
         A misspelled name would else be an empty text in every prompt.
         """
+        # Header and footer stand for no chunk: only the question is known there.
         refuse(
             _problem_of_template(
                 "template", self.template, (*_CHUNK_NAMES, "question"), metadata=True
@@ -212,6 +214,7 @@ class Template:
         for entry in context.chunks:
             chunk = entry.chunk
             values: dict[str, object] = {}
+            # Under the full name, so that no key of the user's covers a name of ours.
             for key, value in chunk.metadata.items():
                 values[f"metadata.{key}"] = value
             values |= shared
@@ -274,6 +277,7 @@ def _problem_of_template(
     """
     for match in _PLACEHOLDER.finditer(template):
         name = match[1]
+        # A brace alone has no name, and is in no list of names.
         if match[0] in ("{{", "}}") or name in names:
             continue
         prefix, _, key = (name or "").partition(".")
@@ -324,6 +328,7 @@ class Xml:
         problems = [_name_problem("root", self.root), _name_problem("element", self.element)]
         for field in self.fields:
             problems.append(_name_problem("fields", field))
+        # The fixed ones count, too: XML allows an attribute once.
         attributes = ("index", "id", "score", "document_id", *self.fields)
         if len(set(attributes)) < len(attributes):
             problems.append(_TWICE)
@@ -346,6 +351,7 @@ class Xml:
             for field in self.fields:
                 values[field] = chunk.metadata.get(field)
             attributes = ""
+            # In the order of the fields, so that equal chunks give equal text.
             for name, value in values.items():
                 if value is not None:
                     escaped = _escaped(str(value), _ATTRIBUTE_ESCAPES)

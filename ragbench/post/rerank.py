@@ -79,6 +79,7 @@ def shown_texts(chunks: Sequence[Chunk], limit: int | None) -> tuple[list[str], 
     Args:
         limit: characters of a text; None for all of it.
     """
+    # In the chunks' order, and all of them: scores are paired with chunks by place.
     texts = [chunk.text for chunk in chunks]
     if limit is None:
         return texts, ()
@@ -98,6 +99,7 @@ def checked_scores(reranker: Reranker, query: Query, chunks: Sequence[Chunk]) ->
     Raises:
         InterfaceError: there are too few or too many, or one is not finite.
     """
+    # Only here: a user's scores may be a generator, or numbers of NumPy.
     scores = reranker.score(query, chunks)
     values = tuple(float(score) for score in scores)
     if len(values) != len(chunks):
@@ -173,6 +175,7 @@ def with_members(reranker: Reranker) -> Iterator[Reranker]:
     """
     yield reranker
     for member in getattr(reranker, "rerankers", None) or ():
+        # A fusion may hold fusions: all levels are gone through.
         yield from with_members(member)
 
 
@@ -286,6 +289,7 @@ class StoredReranker:
 
         Scores are stored under this digest: with other settings they are asked for anew.
         """
+        # The class is frozen: only so can a field be set here.
         object.__setattr__(self, "model", fingerprint(described(self.reranker)))
 
     @property
@@ -318,6 +322,7 @@ class StoredReranker:
             if key not in stored_values:
                 unscored[key] = chunk
         notes_key = b"notes" + whole_list
+        # `known` gives all values of the question, also those that were not asked for by key.
         notes: Sequence[str] = stored_values.get(notes_key, ())
         if unscored:
             scores = checked_scores(self.reranker, query, list(unscored.values()))
@@ -337,6 +342,7 @@ def stored(reranker: Reranker, store: ScoreStore) -> Reranker:
     The store is put before those within it, too. All others are as they were: computing their
     scores costs less than looking them up.
     """
+    # One that asks elsewhere is stored as a whole, though it may have members.
     if getattr(reranker, "asks_elsewhere", False):
         return StoredReranker(reranker=reranker, store=store)
     fusion: Any = reranker

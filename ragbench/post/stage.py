@@ -123,6 +123,7 @@ class PostRetrieval(Checked):
         """
         is_waited_for = False
         for step in (*self.operators, *rerankers_of(self)):
+            # Asked first: what waits for a model says itself that it bears several calls.
             if bears_calls(step):
                 is_waited_for = True
             elif not _only_computes(step):
@@ -153,6 +154,7 @@ class PostRetrieval(Checked):
             RagbenchError: with ``on_error="raise"``, an operator failed.
         """
         query = as_query(query)
+        # The time of the question itself comes first: it may be asked of another day.
         if query.now is None and self.now is not None:
             query = replace(query, now=self.now)
         state = OperatorInput(query=query, chunks=tuple(ranked(chunks)))
@@ -160,6 +162,7 @@ class PostRetrieval(Checked):
         for operator in self.operators:
             output = self._applied(operator, state)
             steps.append(_step_of_operator(operator.name, state.chunks, output))
+            # The next operator gets what this one left; the text stays until another one writes it.
             state = replace(state, chunks=output.chunks)
             if output.history_text is not None:
                 state = replace(state, history_text=output.history_text)
@@ -219,6 +222,7 @@ class PostRetrieval(Checked):
             "version": POST_RETRIEVAL_VERSION,
             "on_error": self.on_error,
         }
+        # Only where it is set: results without ages stay usable on another day.
         if self.now is not None:
             identity["now"] = self.now.isoformat()
         identity["operators"] = [described(operator) for operator in self.operators]
@@ -266,6 +270,7 @@ def _checked_output(operator: Operator, returned: object) -> OperatorOutput:
         output = returned
         chunks: object = output.chunks
     else:
+        # Without its chunks: they are put in below, checked.
         output = OperatorOutput(chunks=())
         chunks = returned
     if isinstance(chunks, Sequence) and not isinstance(chunks, str):
@@ -357,6 +362,7 @@ def _warn_of(step: Step) -> None:
     without the operator: a caller who does not read the steps would not see that it had no part in
     them.
     """
+    # Failures come first: a failing operator changes nothing either.
     problems = [f"{failure.type}: {failure.message}" for failure in step.failures]
     if problems:
         outcome = "failed, and the chunks went on without it"
@@ -365,6 +371,7 @@ def _warn_of(step: Step) -> None:
         problems = list(step.notes)
     else:
         return
+    # The third caller up is the line that called `execute`.
     warn(f"{step.operator} {outcome}: {'; '.join(problems)}", level=3)
 
 

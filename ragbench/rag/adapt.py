@@ -103,6 +103,7 @@ def as_rag(
             obj = _rag_of_url(obj, options)
         elif inspect.isclass(obj):
             obj = _instance_of_class(obj)
+        # Not composed: it has all forms already, and its own class.
         if isinstance(obj, RAGBase):
             if top_k is not None:
                 raise InterfaceError(
@@ -111,6 +112,7 @@ def as_rag(
                 )
             return cast("AnyRAG", obj)
         rag = compose(name_of(obj), [_parts_of_object(obj)], top_k)
+    # Of what was given, so that a worker process makes the same again.
     rebuild = partial(as_rag, obj, retrieve=retrieve, generate=generate, top_k=top_k)
     cast("Any", rag).rebuild = rebuild
     return rag
@@ -123,6 +125,7 @@ def _rag_of_two(retrieve: object, generate: object, top_k: int | None) -> AnyRAG
     """
     names: list[str] = []
     parts: list[Parts] = []
+    # Retrieval first, so that its name comes first in the RAG's.
     for family, source in (("retrieval", retrieve), ("generation", generate)):
         if source is not None:
             parts.append(_parts_of_family(source, family))
@@ -148,6 +151,7 @@ def _rag_of_url(url: str, options: Mapping[str, Any]) -> object:
     Raises:
         InterfaceError: the text is no URL, as of a RAG's name, which another function loads.
     """
+    # Only a URL needs it.
     from ragbench.rag.service_mapping import read_service
 
     if read_service(url) is None:
@@ -165,6 +169,7 @@ def _instance_of_class(cls: type) -> object:
     Users may give `as_rag` their class as well as an object of it.
     """
     try:
+        # Tried before: a TypeError within the class would look like missing arguments.
         inspect.signature(cls).bind()
     except TypeError as error:
         raise InterfaceError(
@@ -354,6 +359,7 @@ def _parts_of_interface(obj: object, names: tuple[str, ...]) -> Parts:
     for family in FAMILIES.values():
         present_forms = [form for form in family if form.name in names]
         rich_forms = [form for form in present_forms if form.rich]
+        # Where a form with metadata is there, a plain one would only lose them.
         for form in rich_forms or present_forms:
             target = family.rich_batch if form.batch else family.rich
             function = getattr(obj, form.name)

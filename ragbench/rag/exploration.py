@@ -111,6 +111,7 @@ class _Explorer:
         self._waiting: list[Attempt] = []
         """The ways that are still to be tried, the next one first."""
         self._tried: list[Attempt] = []
+        """All that were asked, in order: none is asked twice."""
         self._problem = ""
         """Why the last attempt was refused."""
 
@@ -124,6 +125,7 @@ class _Explorer:
             body = self._body(attempt)
             if body is None:
                 continue
+            # A response without an answer may be one to a wrong field: others are still tried.
             explored = self._explored(attempt, body)
             if explored.is_complete:
                 return explored
@@ -160,6 +162,7 @@ class _Explorer:
         if send is None:
             send = list(attempt.send)
         service = replace(self._service, method=attempt.method)
+        # None lets a preset's own fields be sent.
         mapping = read_mapping(service, send=send or None, headers=self._headers_of(attempt))
         # Not repeated: a refusal is what is learned from.
         endpoint = ServiceEndpoint(mapping, retries=0, timeout=self._timeout)
@@ -196,10 +199,12 @@ class _Explorer:
             self._waiting.clear()
         elif status == 405:
             method = "POST" if attempt.method == "GET" else "GET"
+            # For all that wait, too: the address takes questions by one method.
             self._waiting = [replace(later, method=method) for later in self._waiting]
             self._waiting.insert(0, replace(attempt, method=method))
         elif status == 415 and not attempt.is_form:
             self._waiting.insert(0, replace(attempt, is_form=True))
+        # Fields that the user wrote are left as they are.
         elif self._send is None:
             self._add_missing(attempt, error.body, sent)
 
@@ -233,6 +238,7 @@ class _Explorer:
         if len(fields) == 1:
             line = send_line(fields[0].name, is_only=True)
             if _is_question(line):
+                # Put in last, so that it is tried next.
                 self._waiting.insert(0, replace(attempt, send=(line,)))
 
     def _explored(self, attempt: Attempt, body: Body) -> Explored:
@@ -244,6 +250,7 @@ class _Explorer:
         options = [options_of("--rag", [f"{prefix}:{self._service.url}"])]
         for name, value in self._headers_of(attempt).items():
             options.append(options_of("--header", [f"{name}={value}"]))
+        # What the user gave, where the attempt itself has no fields.
         for line in attempt.send or send_lines(self._send):
             options.append(options_of("--send", [line]))
         for line in take_lines(body, self._question):

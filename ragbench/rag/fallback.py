@@ -73,6 +73,7 @@ def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
     Raises:
         InterfaceError: it is no answer, or a field has values of another kind.
     """
+    # NaN and the like of a data frame are None, which is no answer.
     value = plain_scalar(value)
     if isinstance(value, str):
         return GenerationResult(value)
@@ -174,6 +175,7 @@ def routes_of(cls: type, implemented: frozenset[str]) -> dict[str, Route]:
     """
     route_of_target: dict[str, Route] = {}
     for target, source in routes(implemented).items():
+        # Only retrieval takes a number of contexts.
         top_k = None
         if source in RETRIEVAL:
             top_k = top_k_of_method(cls, source.name)
@@ -212,6 +214,7 @@ def own_method(rag: Any, name: str, top_k: int | None = None) -> Callable[..., A
     if top_k is not None:
         top_k_way = top_k_of_method(type(cast("object", rag)), name)
     extra, options = pass_top_k(top_k_way, top_k, where)
+    # Kept for all calls: how the method takes the messages does not change either.
     history_keyword = rag.histories.get(name)
     return partial(_call_own_method, rag, name, extra, options, history_keyword)
 
@@ -310,6 +313,7 @@ def _in_form(form: MethodForm, value: object, where: str) -> Any:
     """
     if form in RETRIEVAL:
         retrieval = to_retrieval_result(value, where)
+        # The result as the method gave it: the same object, where it was one already.
         if form.rich:
             return retrieval
         return _as_list(retrieval.contexts)
@@ -336,6 +340,7 @@ def derived(rag: Any, target: str, *columns: Sequence[Any], **options: Any) -> A
     """
     derivation = _derive(rag, target, columns, **options)
     try:
+        # Up to the first call of a plain method, which gives its value at once.
         value = next(derivation)
         while True:
             value = derivation.send(value)
@@ -352,6 +357,7 @@ async def derived_async(rag: Any, target: str, *columns: Sequence[Any], **option
     try:
         pending = next(derivation)
         while True:
+            # Seen at the first call: awaiting a plain value would raise a TypeError without a name.
             if not hasattr(pending, "__await__"):
                 raise InterfaceError(
                     "a method of an AsyncRAGInterface returned a value that cannot be awaited "
@@ -379,6 +385,7 @@ class PartialBatchError(InterfaceError):
         self.outcomes = tuple(outcomes)
         self.where = where
         errors = [outcome for outcome in self.outcomes if isinstance(outcome, Exception)]
+        # There is at least one: `settled` raises this only then.
         first_error = errors[0]
         super().__init__(
             f"{where}: {len(errors)} of {len(self.outcomes)} queries failed; the first with "

@@ -133,6 +133,7 @@ def check_class(cls: type, families: Iterable[str], implemented: frozenset[str])
     for name in dir(cls):
         member = inspect.getattr_static(cls, name)
         is_abstract = getattr(member, "__isabstractmethod__", False)
+        # Left to its subclasses, which are checked when they are made.
         if is_abstract:
             return
     for family in sorted(families):
@@ -167,6 +168,7 @@ def _warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
         for inherited in names - own:
             reached |= _methods_mentioned_in(getattr(cls, inherited))
         if serving not in own and own.isdisjoint(reached):
+            # The fourth caller up is the line of the class statement.
             warn(
                 f"{cls.__name__}.{sorted(own)[0]} is never called by ragbench: the inherited "
                 f"{serving} comes first. Override {serving} instead",
@@ -257,6 +259,7 @@ def pass_top_k(
         way: how the method takes the number: `BY_POSITION`, a keyword, or None where it takes none.
         where: its name in messages.
     """
+    # Nothing is asked for, so a method that takes no number is as good.
     if top_k is None:
         return (), {}
     if way is None:
@@ -287,6 +290,7 @@ def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
     for parameter in parameters_of(function) or []:
         if parameter.kind is not parameter.POSITIONAL_ONLY:
             names.add(parameter.name)
+    # In the order of these names, not in that of the parameters.
     for name in _TOP_K_NAMES:
         if name in names:
             return name

@@ -189,6 +189,7 @@ def _langchain_chain(obj: Any) -> Parts:
     where = f"{type(obj).__name__}.invoke"
     input_of = _input_from_query(obj, where)
     if _schema(obj, "get_output_jsonschema").get("type") == "string":
+        # It shows no contexts, so those of a caller would not change its answer.
         return _generating_parts(obj, lambda query, contexts: input_of(query))
     history = None
     if _takes_history(_input_names(obj)):
@@ -508,6 +509,7 @@ def _haystack_pipeline(obj: Any) -> Parts:
         sources=sources,
         answers=answers,
     )
+    # Both halves come from one run.
     if sources and answers:
         return OneCall(obj, pipeline.ask, where, keyword="top_k").parts()
     if sources:
@@ -622,6 +624,7 @@ def _query_sockets(inputs: Mapping[str, Mapping[str, Any]], where: str) -> list[
             details = as_object(socket)
             is_mandatory = bool(details.get("is_mandatory"))
             is_mandatory_text = is_mandatory and details.get("type") is str
+            # The question is the only text that is known: every text that must be there gets it.
             if name in _QUERY_SOCKETS or is_mandatory_text:
                 query_sockets.append((component, name))
             elif is_mandatory:

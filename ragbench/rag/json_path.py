@@ -85,6 +85,7 @@ def parse_path(text: str) -> JsonPath:
     Raises:
         ConfigError: it is not a path.
     """
+    # JSONPath writes the root so.
     path_text = text.strip().removeprefix("$")
     if path_text in ("", "."):
         return JsonPath(text=".", steps=())
@@ -92,6 +93,7 @@ def parse_path(text: str) -> JsonPath:
         path_text = f".{path_text}"
     steps: list[Step] = []
     position = 0
+    # Step by step, so that an error shows where the path fails.
     while position < len(path_text):
         match = _STEP.match(path_text, position)
         if match is None:
@@ -160,6 +162,7 @@ def find(document: object, path: JsonPath, *, in_pieces: bool = False) -> object
     places: list[_Place] = [_Place(value=document)]
     skipped: PathProblem | None = None
     for number, step in enumerate(path.steps):
+        # Before a further ``[]`` an element without the inner list may be skipped.
         is_optional = in_pieces or EACH in path.steps[number:]
         next_places: list[_Place] = []
         for place in places:
@@ -209,6 +212,7 @@ class _Place(Record):
         """
         container = as_json(self.value)
         kind = described_value(container)
+        # A key leads into an object, `[]` into a list, a number to a place that the list has.
         if isinstance(step, str):
             if is_object(container) and step in container:
                 return None
@@ -230,6 +234,7 @@ class _Place(Record):
         The step ``[]`` leads to one place for each element. `problem_of` must have found no
         problem.
         """
+        # Read once more: a text of JSON is kept as a text until a path leads into it.
         container = cast("Any", as_json(self.value))
         if step is not EACH:
             return [_Place(value=container[step], steps=(*self.steps, step))]
@@ -263,6 +268,7 @@ def described_value(value: object) -> str:
         return "null"
     if isinstance(value, str):
         return "a text" if value else "an empty text"
+    # Before numbers: to Python a flag is one.
     if isinstance(value, bool):
         return "true or false"
     if isinstance(value, (int, float)):
@@ -281,6 +287,7 @@ def _keys_in_words(value: Any) -> str:
     """
     if not value:
         return "without keys"
+    # Keys come from a foreign server, so each is cut and made safe to print.
     keys = [_shown_key(str(key)) for key in value]
     text = f"with the keys {', '.join(keys[:_MOST_KEYS])}"
     further = len(keys) - _MOST_KEYS

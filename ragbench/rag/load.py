@@ -153,6 +153,7 @@ def _versions_of_users(rag: RAGBase[Any], stage: str) -> list[object] | None:
     sources = rag.adapts if isinstance(rag, AdaptedRAG) else (rag,)
     versions: list[object] = []
     for source in sources:
+        # A method of ragbench's own names no version of the user's.
         method = getattr(source, "stage_identity", None)
         if method is None or is_own(method.__module__):
             return None
@@ -209,6 +210,7 @@ def load_rag(
         except InterfaceError as error:
             reason = ""
             if function not in (None, target):
+                # Its author may have meant the function as the RAG itself: tell how it was taken.
                 reason = "it takes no question, and was called to make one: "
             raise ConfigError(f"'{spec}' is not a RAG: {reason}{error}") from error
     # By the function itself: its source is part of the description, its arguments are in another.
@@ -299,6 +301,7 @@ def _arguments_for(
         ConfigError: there is such a rest, and no parameter ``config``.
     """
     parameters = _signature(target).parameters
+    # It takes any name: nothing is left for a configuration.
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return user_arguments
     arguments: dict[str, Any] = {}
@@ -318,6 +321,7 @@ def _arguments_for(
         return arguments
     own_config = arguments.get("config")
     is_missing = "config" not in arguments and config.default is config.empty
+    # Made also without a value, where the target cannot do without it.
     if for_config or is_missing or isinstance(own_config, Mapping):
         values = dict(cast("Mapping[str, Any]", own_config or {}))
         values.update(for_config)
@@ -407,6 +411,7 @@ class RagEndpoint(JsonEndpoint):
         """
         super().__init__(url, **options)
         self._contract = Contract()
+        """Whether the server was understood so far, over all questions of the run."""
 
     @property
     def unseen_because(self) -> str | None:
@@ -456,6 +461,7 @@ class RagEndpoint(JsonEndpoint):
         if len(results) != size:
             raise HTTPRagError(f"{where} answered with {len(results)} results for {size} queries")
         outcomes = [_result_or_error(item, read, where) for item in results]
+        # One misread result may be a slip; all of them show that the form is another.
         is_misread_whole = all(_is_misread(outcome) for outcome in outcomes)
         if outcomes and is_misread_whole and not self._contract.is_met:
             raise self._contract.error(f"{outcomes[0]}. {_OWN_REQUESTS}")
@@ -494,6 +500,7 @@ def _result_or_error(item: Any, read: _Read, where: str) -> Any:
         return HTTPRagError(f"{where}: a result must be an object, not {type(item).__name__}")
     error = item.get("error")
     if error is not None:
+        # Servers write the error as an object or as a text.
         failure = as_object(error) or {"message": error}
         kind = failure.get("type") or "error"
         message = failure.get("message") or "no message"
@@ -622,6 +629,7 @@ def _answering_parts(endpoint: RagEndpoint) -> Parts:
 
     It is asked once for a query: the answer is kept for the generation that follows.
     """
+    # Both halves come in one answer: `OneCall` keeps the second for its own call.
     call = OneCall(
         endpoint,
         partial(_ask_over_http, endpoint),

@@ -36,6 +36,7 @@ def refuse_beyond(top_k: int | None, built_with: object, where: str) -> None:
         built_with: the retriever's own number; anything else than an int is no limit.
         where: its name in messages.
     """
+    # A limit that cannot be read is none: the retriever then shows by itself what it gives.
     if top_k is None or not isinstance(built_with, int):
         return
     if built_with < top_k:
@@ -53,6 +54,7 @@ def cut(result: RetrievalResult[Any], top_k: int | None) -> RetrievalResult[Any]
     if top_k is None or len(result) <= top_k:
         return result
     shortened: dict[str, Any] = {}
+    # All that have an entry per context; the metadata of the whole stay.
     for name in ("contexts", "context_ids", "scores", "context_metadata"):
         values = getattr(result, name)
         if values is not None:
@@ -154,6 +156,7 @@ class AdaptedRAG:
             method = getattr(source, "stage_identity", None)
             if callable(method):
                 identities.append(method(stage))
+        # One that names a version is enough: the others are in the list as None.
         if all(identity is None for identity in identities):
             return None
         return identities
@@ -189,6 +192,7 @@ def compose(
     """
     methods: dict[str, Callable[..., Any]] = {}
     for part in parts:
+        # Later parts win where two have the same method.
         methods.update(part.methods)
     is_async = any(map(is_coroutine, methods.values()))
     namespace: dict[str, Any] = {"__module__": __name__, "__qualname__": name}
@@ -202,6 +206,7 @@ def compose(
         if top_k is not None and FORMS[method_name] in RETRIEVAL:
             function = _with_default_top_k(function, top_k)
         namespace[method_name] = staticmethod(function)
+    # Of those that are there: the check of a class refuses a family without a method.
     families = {FORMS[method_name].family for method_name in methods}
     # A class of its own: the interface reads from a class which methods were written.
     adapted_class = types.new_class(
@@ -247,6 +252,7 @@ def _with_default_top_k(function: Callable[..., Any], default: int) -> Callable[
     """
 
     @functools.wraps(function)
+    # Queries and `top_k` by position, as all forms of the interface take them.
     def call(queries: Any, top_k: int | None = None, **said: Any) -> Any:
         """The retrieval method ``function``, asked for ``default`` contexts if a call names none.
 
@@ -398,6 +404,7 @@ class OneCall:
         A query whose result cannot be read fails alone: the others have their results.
         The answers are kept for `batch_generate`, so that the system is not asked twice.
         """
+        # A batch without messages has an empty list of them for each query.
         histories = said or [()] * len(queries)
         values = self._called_together(queries, top_k, histories)
         outcomes: list[Any] = []
@@ -421,6 +428,7 @@ class OneCall:
             outcomes.append(answer)
             if answer is None:
                 unanswered.append(place)
+        # In one call, as the first time, and not one by one.
         if unanswered:
             unanswered_queries = [queries[place] for place in unanswered]
             their_histories = [histories[place] for place in unanswered]
@@ -457,6 +465,7 @@ class OneCall:
         # Never by position: `keyword` is a name, or None.
         _, top_k_option = pass_top_k(self.keyword, top_k, self.where)
         options: dict[str, Any] = dict(top_k_option)
+        # Also without any messages, so that a parameter without a default has a value.
         if self.history is not None:
             options[self.history] = said
         if self.contexts is not None and contexts is not None:
@@ -478,6 +487,7 @@ class OneCall:
 
         None after post-retrieval changed the contexts, or where too many answers came since.
         """
+        # Without the lock: one look-up is whole, and a missed answer is only asked for again.
         return self._answers.get(self._key(query, contexts, said))
 
     def _remember(self, query: str, contexts: Sequence[str], answer: _Answer, said: Said) -> None:
@@ -488,6 +498,7 @@ class OneCall:
         key = self._key(query, contexts, said)
         with self._lock:
             self._answers[key] = answer
+            # An answer that came again is the newest, not where it was.
             self._answers.move_to_end(key)
             if len(self._answers) > _REMEMBERED:
                 self._answers.popitem(last=False)
@@ -516,6 +527,7 @@ class OneCall:
         """
         retrieval, answer = read_answer(value, self.where)
         if retrieval is None:
+            # Under no contexts: these are what `generate` is called with after such a retrieval.
             self._remember(query, (), answer, said)
             self._warn_of_no_contexts(value)
             raise NoContextsError
@@ -531,6 +543,7 @@ class OneCall:
         """
         if self._warned:
             return
+        # Once for the whole run: every further answer lacks them, too.
         self._warned = True
         remedy = self.remedy
         if remedy is None:
@@ -552,6 +565,7 @@ class OneCall:
             value: what the second call returned.
         """
         retrieval, answer = read_answer(value, self.where)
+        # It was given these contexts, so its answer is to them.
         if self.contexts is not None:
             return answer
         metadata = {**_fields_of_metadata(answer.metadata), "asked_again": True}

@@ -118,7 +118,8 @@ class Leaf(Record):
     def list_steps(self) -> tuple[Step, ...]:
         """The path up to the last list that this value is in; empty where it is in none.
 
-        Values of one list's objects have it in common: so a text finds the id beside it.
+        The text of a context and its id have this path in common: the ids that fit the contexts are
+        those with the same one.
         """
         for length in range(len(self.steps), 0, -1):
             if self.steps[length - 1] is EACH:
@@ -165,6 +166,7 @@ def _add_leaves_below(
         for key, entry in container.items():
             _add_leaves_below(entry, (*steps, key), leaves)
     elif is_list(container) and container:
+        # Only in a list of lists: a single list of texts is no row.
         is_in_list = steps[-1:] == (EACH,)
         if is_in_list and _is_row(container):
             for position, entry in enumerate(container):
@@ -193,6 +195,7 @@ def _is_row(elements: Sequence[object]) -> bool:
             return False
         if isinstance(element, str) and " " in element.strip():
             prose_count += 1
+    # A single text alone is no row: there is nothing that it could belong to.
     return prose_count == 1 and len(elements) > 1
 
 
@@ -211,6 +214,7 @@ def tree_of(body: Body) -> list[tuple[str, str]]:
         else:
             sample = described_value(leaf.value)
         lines.append((leaf.text, sample))
+    # So that nobody takes the shown ones for all.
     if len(leaves) > _SHOWN_LEAVES:
         lines.append(("...", f"and {len(leaves) - _SHOWN_LEAVES} more"))
     return lines
@@ -319,6 +323,7 @@ def _answer_rank(leaf: Leaf) -> int | None:
     words = leaf.words
     if not set(words).isdisjoint(_words("facts")):
         return None
+    # From the end, so that the most telling word has the highest rank.
     least_telling_first = reversed(_words("answer"))
     for rank, word in enumerate(least_telling_first, start=1):
         if word in words:
@@ -335,6 +340,7 @@ def _contexts_leaf(body: Body, leaves: Sequence[Leaf]) -> Leaf | None:
     best_rank = _NO_CONTEXTS
     for leaf in leaves:
         rank = _context_rank(body, leaf)
+        # Of equal ranks the first in the response, whose order is the service's.
         if rank > best_rank:
             best = leaf
             best_rank = rank
@@ -387,6 +393,7 @@ def _context_rank(body: Body, leaf: Leaf) -> tuple[int, int, int]:
     name_rank = 0
     if has_name:
         name_rank = len(text_names) - text_names.index(leaf.name)
+    # Flags count as numbers: 1 for each sign in the names.
     return is_in_contexts + has_name, name_rank, max(map(len, texts))
 
 
@@ -399,6 +406,7 @@ def _ids_and_scores_beside(body: Body, leaves: Sequence[Leaf], contexts: Leaf) -
     count = len(values) if is_list(values) else 0
     siblings: list[Leaf] = []
     for leaf in leaves:
+        # In the same list as the texts, and in a list at all.
         is_in_list = leaf.list_steps == contexts.list_steps != ()
         if leaf.steps != contexts.steps and (is_in_list or _are_beside(leaf, contexts)):
             column = body.find(_json_path_of(leaf.steps), as_list=True)
@@ -446,6 +454,7 @@ def _are_beside(leaf: Leaf, contexts: Leaf) -> bool:
 
     In a stream, contexts may come one per event and in no list: their ids are then beside them.
     """
+    # In the same object, and not at the top, where everything is beside everything.
     return not contexts.list_steps and leaf.steps[:-1] == contexts.steps[:-1] != ()
 
 
@@ -483,6 +492,7 @@ def error_in(body: Body) -> str:
     for document in body.documents:
         if not is_object(document):
             continue
+        # In this order: a message beside an error is only its text.
         for name in ("error", "errors", "detail", "message"):
             error = document.get(name)
             if not error:
@@ -653,6 +663,7 @@ def proposed_send(status: int, text: str, method: str, sent: Mapping[str, object
         text: the body of its response.
         sent: the fields that it was sent.
     """
+    # By status first, which is certain; only then is the text of the refusal read.
     if status in (401, 403):
         return asks_for_credentials(text)
     if status in (301, 302, 303):

@@ -86,6 +86,7 @@ class Body(Record):
         for document in self.documents:
             if not is_object(document):
                 continue
+            # In the forms of OpenAI and of Dify; any other event is data.
             if document.get("error"):
                 return document["error"]
             if document.get("event") == "error":
@@ -185,6 +186,7 @@ def parsed(text: str) -> object:
         pass
     try:
         return cast("object", json.loads(text))
+    # Nested too deep for Python, it is a text like any other.
     except (ValueError, RecursionError):
         return _NO_JSON
 
@@ -199,6 +201,7 @@ def read_body(text: str, content_type: str = "") -> Body:
     text = text.removeprefix("\ufeff")
     if kind == "text/event-stream" or _EVENT_FIELD.match(text.lstrip()):
         events = _server_sent_events(text)
+        # A plain text may begin like an event and hold none.
         if events or kind == "text/event-stream":
             return Body(documents=tuple(events), is_stream=True)
     document = parsed(text)
@@ -257,6 +260,7 @@ def _documents_of_event(data: Sequence[str], name: str) -> list[object]:
         if line.strip() == _DONE:
             continue
         document = parsed(line)
+        # Not all lines are JSON, so they are one text of several lines.
         if document is _NO_JSON:
             return [joined]
         documents.append(_with_event_name(document, name))
@@ -284,6 +288,7 @@ def _documents_of_lines(text: str) -> list[object] | None:
         if not line.strip():
             continue
         document = as_json(line)
+        # One line of words is enough: then the whole is a text with line breaks.
         if isinstance(document, str):
             return None
         documents.append(document)

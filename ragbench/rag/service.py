@@ -46,6 +46,7 @@ class ServiceEndpoint(JsonEndpoint):
         super().__init__(mapping.address, headers=mapping.headers, **options)
         self.mapping = mapping
         self._contract = Contract()
+        """Whether the service was understood so far, over all questions of the run."""
 
     @property
     def version(self) -> None:
@@ -82,6 +83,7 @@ class ServiceEndpoint(JsonEndpoint):
             StageTimeoutError: it did not answer in time.
         """
         mapping = self.mapping
+        # Before it is asked: it would give its own number, and a metric would not be comparable.
         if question.top_k is not None and "top_k" not in mapping.placeholders:
             raise self._contract.error(
                 f"{self.url} is not sent that {question.top_k} contexts are wanted: add --send "
@@ -120,6 +122,7 @@ class ServiceEndpoint(JsonEndpoint):
         )
         response = self._successful_response(request.address, self.url, request)
         body = read_body(response.text, response.headers.get("content-type", ""))
+        # Of a stream or a text no single document is all of the content.
         if body.is_json and not body.is_stream:
             problems = Problems()
             document = body.documents[0]
@@ -133,6 +136,7 @@ class ServiceEndpoint(JsonEndpoint):
         The fields are JSON, a form, or in the address already. `JsonEndpoint`, which makes the
         exchange, calls this method by its name.
         """
+        # What `body_of` passes on as the payload.
         request = cast("Request", payload)
         options: dict[str, Any] = {"method": request.method, "url": address}
         if request.json is not None:
@@ -160,6 +164,7 @@ def service_rag(service: Service, **options: Any) -> RAGInterface[Any] | AsyncRA
         )
     endpoint = ServiceEndpoint(mapping, **options)
     rag: Any = compose("ServiceRag", [_parts_of_service(endpoint)])
+    # Set here, as the class was made of the parts alone.
     rag.adapts = (endpoint,)
     rag.bears_calls = True
     rag.close = endpoint.close
@@ -184,6 +189,7 @@ def _note_on_mapping(mapping: ServiceMapping) -> str:
 
     Fields and paths are as in the options ``--send`` and ``--take``.
     """
+    # As the user wrote it, with secrets masked: the filled-in fields may hold them.
     sent = send_lines(cast("dict[str, Any]", described(mapping.written["send"], at=AS_SAID)))
     taken = [f"{taken.name}={taken.paths[0].text}" for taken in mapping.take]
     return (
@@ -201,6 +207,7 @@ def _parts_of_service(endpoint: ServiceEndpoint) -> Parts:
     history = None
     if mapping.placeholders & {"history", "messages"}:
         history = "history"
+    # Without anything to take it is asked as well: its first response shows what could be taken.
     if not mapping.take or "answer" in mapping.names:
         call = OneCall(
             endpoint,

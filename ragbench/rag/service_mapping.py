@@ -122,6 +122,7 @@ def read_service(spec: str) -> Service | None:
     url = match["url"]
     if prefix is None:
         return Service(url=url)
+    # Methods first; no preset has such a name.
     if prefix.upper() in METHODS:
         return Service(url=url, method=prefix.upper())
     if prefix.lower() in presets():
@@ -221,6 +222,7 @@ def read_mapping(
     """
     with below("send"):
         fields = _fields_of(send, "send", read_send)
+        # Called for its check alone: an unknown placeholder is refused before it is sent.
         placeholders_of(fields)
     with below("take"):
         paths = _fields_of(take, "take", read_take)
@@ -228,6 +230,7 @@ def read_mapping(
         header_values = _fields_of(headers, "headers", read_headers)
         filled_headers = sent_headers(header_values)
     with below("url"):
+        # The address may hold placeholders, too.
         placeholders_of(service.url)
     address = service.url
     method = service.method or "POST"
@@ -257,6 +260,7 @@ def read_mapping(
         take=tuple(taken),
         headers=filled_headers,
         key=key or "API_KEY",
+        # As written, before variables are filled in: no credential gets into stored settings.
         written={"method": method, "send": fields, "take": paths, "headers": header_values},
     )
     _check_is_usable(mapping)
@@ -302,6 +306,7 @@ def read_take(lines: Sequence[str]) -> dict[str, list[str]]:
         name, equals, path = line.partition("=")
         if not equals or not name.strip() or not path.strip():
             raise ConfigError(f"--take {line}: expected NAME=PATH, such as answer=.answer")
+        # The order of the lines is that of the tries.
         paths.setdefault(name.strip(), []).append(path.strip())
     return paths
 
@@ -346,6 +351,7 @@ def _taken_by_name(name: str, value: object) -> Taken:
         value: a path, or a list of paths to try.
     """
     plain = name.removesuffix(MAYBE)
+    # One name each from here on, so that two lines for the same thing meet.
     plain = _OTHER_NAMES.get(plain, plain)
     if plain not in TAKEN:
         raise ConfigError(
@@ -370,6 +376,7 @@ def sent_headers(headers: Mapping[str, Any]) -> dict[str, str]:
     sent: dict[str, str] = {}
     for name, value in headers.items():
         with below(name):
+            # YAML reads a number where a key is one.
             if not isinstance(value, (str, int, float)):
                 raise ConfigError(f"the header {name} must be a text")
             sent[name] = with_variables(str(value), f"the header {name}")
@@ -381,6 +388,7 @@ def _check_is_usable(mapping: ServiceMapping) -> None:
 
     Without that a whole run would be asked in vain.
     """
+    # With nothing to take at all, the first response is shown, and what could be taken of it.
     if mapping.take and mapping.names.isdisjoint({"answer", "contexts", "ids"}):
         with below("take"):
             raise ConfigError(
@@ -451,6 +459,7 @@ def _in_kind(name: str, value: object) -> Any:
         return _as_contexts(value)
     if name in _PER_CONTEXT:
         values = list(value) if is_list(value) else [value]
+        # An object among ids is a whole document: the path ends too early.
         if any(is_object(element) or is_list(element) for element in values):
             raise MappingError(f"it holds {described_value(values[0])}, and not {name}")
         return [_as_number(element) if name == "scores" else str(element) for element in values]
@@ -470,6 +479,7 @@ def _answer_text(value: object) -> str:
     """
     if isinstance(value, str):
         return value
+    # A number is an answer, such as 42; a flag is none.
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     if is_list(value) and value and all(isinstance(piece, str) for piece in value):
@@ -485,6 +495,7 @@ def _as_contexts(value: object) -> list[Any]:
     """
     contexts = list(value) if is_list(value) else [value]
     for position, context in enumerate(contexts):
+        # Objects are read by their usual names later on.
         if isinstance(context, str) or is_object(context):
             continue
         hint = "; end the path with []" if is_list(context) else ""
@@ -505,6 +516,7 @@ def _as_number(value: object) -> float:
             value = float(value)
         except ValueError:
             raise MappingError("it is a text, and not a number") from None
+    # To Python a flag is a number, here it is another kind.
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise MappingError(f"it is {described_value(value)}, and not a finite number")
     return value
@@ -518,6 +530,7 @@ def _check_lengths(values: Mapping[str, Any], mapping: ServiceMapping) -> None:
     lengths: dict[str, int] = {}
     for taken in mapping.take:
         value = values.get(taken.name)
+        # Only those that are there: a column may be missing as a whole.
         if taken.name in _PER_CONTEXT and value is not None:
             lengths[f"{taken.name}={taken.paths[0].text}"] = len(value)
     if len(set(lengths.values())) > 1:

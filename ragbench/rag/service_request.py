@@ -74,6 +74,7 @@ def placeholders_of(template: object) -> set[str]:
         return _placeholders_in(template)
     names: set[str] = set()
     for key, entry in _entries_of(template):
+        # An error then has the place of the text within the object.
         with below(key):
             names |= placeholders_of(entry)
     return names
@@ -87,6 +88,7 @@ def _placeholders_in(text: str) -> set[str]:
     names: set[str] = set()
     for match in _PLACEHOLDER.finditer(text):
         name = match["name"]
+        # Doubled braces: sent as single ones, and no placeholder.
         if name is None:
             continue
         if name not in PLACEHOLDERS:
@@ -134,6 +136,7 @@ def filled(template: object, values: Mapping[str, object]) -> Any:
         return fields
     if is_list(template):
         elements = [filled(entry, values) for entry in template]
+        # An element without a value goes like a key does; those behind it move up.
         return [element for element in elements if element is not _OMITTED]
     return template
 
@@ -225,6 +228,7 @@ def _object_of(text: str) -> dict[str, Any]:
             f"{source} is not JSON: {error}. Expected an object such as "
             '{"question": "{query}"}, in single quotes for the shell'
         ) from None
+    # A list or a number cannot be joined with the fields of other lines.
     if not is_object(value):
         raise ConfigError(f'{source} must hold an object such as {{"question": "{{query}}"}}')
     return dict(value)
@@ -255,8 +259,10 @@ def send_lines(fields: Mapping[str, Any] | Sequence[str] | None) -> list[str]:
     lines: list[str] = []
     for key, value in fields.items():
         text = value if isinstance(value, str) else orjson.dumps(value).decode()
+        # A text that would be read as JSON, such as 5, gets quotes.
         if isinstance(value, str) and _value_of_text(text) != value:
             text = orjson.dumps(value).decode()
+        # Without the leading dot, as users write keys.
         lines.append(f"{text_of([key])[1:]}={text}")
     return lines
 
@@ -272,6 +278,7 @@ def _put_at_path(fields: dict[str, Any], path: JsonPath, value: object, line: st
     if not path.steps or isinstance(path.steps[0], int):
         raise ConfigError(f"--send {line}: a key is missing before '='")
     holder: Any = fields
+    # The next step decides whether an object or a list is made in between.
     for step, next_step in zip(path.steps, (*path.steps[1:], None), strict=True):
         if isinstance(step, Each):
             raise ConfigError(f"--send {line}: [] has no position; write [0], or a JSON list")
@@ -294,6 +301,7 @@ def _make_place_for_step(holder: Any, step: str | int, line: str) -> None:
         return
     if isinstance(step, int) and isinstance(holder, list):
         elements = cast("list[object]", holder)
+        # The next free position may be new; a gap before it could not be sent.
         if step == len(elements):
             elements.append(None)
         if 0 <= step < len(elements):
@@ -309,6 +317,7 @@ def merged_fields(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[st
     merged = dict(fields)
     for key, value in more.items():
         present = merged.get(key)
+        # Two objects are joined, so that one option can add to a preset's.
         if is_object(present) and is_object(value):
             merged[key] = merged_fields(present, value)
         else:
@@ -359,6 +368,7 @@ def _value_of_variable(where: str, match: re.Match[str]) -> str:
         where: the option that needs the variable, for the error where it is not set.
     """
     value = os.environ.get(match["name"])
+    # Set to nothing counts as not set: an empty key is a slip.
     if not value:
         raise ConfigError(
             f"{where} needs the environment variable {match['name']}, which is not set"
@@ -387,6 +397,7 @@ def values_with_variables(template: object, where: str) -> Any:
     if is_object(template):
         return values
     if is_list(template):
+        # In order: the keys of a list are its positions.
         return list(values.values())
     return template
 
@@ -422,6 +433,7 @@ def request_of(
     fields = filled(template, values)
     if method in _BODILESS:
         return Request(method=method, address=_with_parameters(address, fields))
+    # The user's header decides; without it the fields are JSON.
     for name, value in headers.items():
         if name.lower() == "content-type" and FORM in value.lower():
             return Request(method=method, address=address, form=_form_fields(fields))
@@ -456,6 +468,7 @@ def _form_fields(fields: Mapping[str, object]) -> dict[str, object]:
     """
     flat: dict[str, object] = {}
     for key, value in fields.items():
+        # A list with objects has no form of its own: it is JSON as a whole.
         if is_list(value) and not any(is_object(element) for element in value):
             flat[key] = [_form_text(element) for element in value]
         else:

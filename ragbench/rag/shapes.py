@@ -117,6 +117,7 @@ def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
         ids.append(item.id)
         scores.append(item.score)
         metadata.append(item.metadata or {})
+    # For all or for none: a result has no place for a missing one.
     have_ids = None not in ids
     have_scores = all(_is_score(score) for score in scores)
     have_metadata = any(metadata)
@@ -152,6 +153,7 @@ def _item_of_document(value: object, position: int, where: str) -> _Item:
                 f"needs one of {', '.join(_usual_names('text'))}"
             )
         return item
+    # Once more: the document in a pair may be a wrapper itself.
     return replace(_item_of_document(inner, position, where), score=score)
 
 
@@ -308,6 +310,7 @@ def answer_fields(value: object) -> Mapping[str, Any] | None:
     """
     if is_object(value):
         return value
+    # It is a dataclass with such a field, too, and is passed on whole.
     if isinstance(value, GenerationResult):
         return None
     cls: Any = type(value)
@@ -407,6 +410,7 @@ def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationRes
     facts: dict[str, Any] = {}
     if responses is not None:
         facts["multi_responses"] = responses
+    # Under ragbench's own name the responses win over ``candidates``.
     for name in ("multi_responses", "confidence", "abstained", "metadata"):
         fact = plain_scalar(fields.get(name))
         if fact is not None:
@@ -433,6 +437,7 @@ def _text_of_blocks(text: object) -> str | None:
             texts.append(part)
     if not texts:
         return None
+    # Without anything between: blocks are parts of one text.
     return "".join(texts)
 
 
@@ -443,6 +448,7 @@ def _metadata_of_object(value: Any) -> dict[str, Any] | None:
     """
     metadata: dict[str, Any] = {}
     for name in ("metadata", "meta", "response_metadata"):
+        # Later names win: what a message says of its response is nearer than its general metadata.
         metadata |= as_object(getattr(value, name, None))
     usage = dict(as_object(getattr(value, "usage_metadata", None)))
     if usage:

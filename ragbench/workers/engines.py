@@ -105,6 +105,7 @@ def check_engine(text: str) -> str:
     Raises:
         ConfigError: the text names none of these kinds; the error may suggest one.
     """
+    # With an address, "ray://" alone is refused: it names no cluster.
     kind, separator, address = text.partition("://")
     is_allowed_address = not separator or (kind == "ray" and bool(address))
     if kind not in ENGINES or not is_allowed_address:
@@ -157,7 +158,8 @@ def opened_engine(text: str, *, workers: int | None = None) -> Generator[Engine]
     if count == 1:
         yield engine_here()
     else:
-        # Each process is started anew, so that it holds no locks of this one.
+        # Each process is started anew, so that it holds no locks of this one. A single
+        # batch cannot be shared out: called here, it spares the start of a process.
         yield Engine(start=_start_process, count=count, fewest=2)
 
 
@@ -206,6 +208,7 @@ def _start_process(make: Make) -> Worker:
     needs_script = b"__main__" in pickle.dumps(make)
     if needs_script:
         script = getattr(sys.modules["__main__"], "__file__", None)
+        # A script with the test of `__name__` may be run again in the process; one without it, not.
         if script is None or "__main__" not in Path(script).read_text("utf-8", "replace"):
             raise ConfigError(
                 "workers cannot import a class or function of the program itself: move it into a "
@@ -239,6 +242,7 @@ def _without_main() -> Generator[None]:
         for name in ("__spec__", "__file__"):
             if name in main:
                 as_it_was[name] = main[name]
+        # Both are what `spawn` finds the script by: either one left would have it run.
         main["__spec__"] = None
         main.pop("__file__", None)
         try:
@@ -316,6 +320,7 @@ class _ClusterCheck:
         Raises:
             RunError: the cluster has ended, or has had no processor for too long.
         """
+        # An empty list is also a cluster that gave no answer in time: both mean that it is gone.
         alive = [node for node in self._nodes() if node["Alive"]]
         if not alive:
             raise RunError(f"Ray's nodes have ended, perhaps for lack of memory. {_CONTINUE}")
@@ -323,6 +328,7 @@ class _ClusterCheck:
         if has_processor:
             self._since = None
             return
+        # Counted from the first check without a processor, not from the start of the run.
         if self._since is None:
             self._since = time.monotonic()
         if time.monotonic() - self._since > _NEW_NODE:

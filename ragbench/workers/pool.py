@@ -75,6 +75,7 @@ def _call_of_kind(
         calls: the calls that this worker has made already, by kind; takes a new one.
         tasks: the batch.
     """
+    # One kind per batch, or an input would go to the wrong model: whoever cuts batches sees to it.
     kind = tasks[0].kind
     if kind not in calls:
         calls[kind] = makes[kind]()
@@ -183,7 +184,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
     def __exit__(self, *_: object) -> None:
         """Ends the pool's workers, and drops the batches that none of them has begun.
 
-        Batches in flight are not waited for: their values would be lost with the pool anyway.
+        A process ends the batch that it is at before; its values are lost with the pool.
         """
         self._waiting.clear()
         for desk in self.desks:
@@ -200,6 +201,8 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         source = iter(items)
         beginning: list[AnyT] = []
         if self._fewest is not None:
+            # As many items are read ahead as are worth workers: fewer mean that the input ended
+            # before.
             beginning = list(islice(source, self._fewest))
         if self._fewest is None or len(beginning) < self._fewest:
             for item in chain(beginning, source):
@@ -210,6 +213,8 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         for item in chain(beginning, source):
             batch.append(item)
             batch_weight += weight(item)
+            # Ends after the item that fills it: a single item heavier than the limit is still given
+            # out.
             if len(batch) >= self._size or batch_weight >= _HEAVIEST:
                 yield batch
                 batch = []
@@ -237,6 +242,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         computed.
         """
         batch: Batch[ItemT, ValueT] = Batch(items)
+        # An empty batch is done already, and keeps only its place in the caller's order.
         if items:
             self._waiting.append(batch)
             if not self.desks and self._is_worth_workers():
@@ -263,7 +269,9 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         Raises:
             Exception: the call raised it, or the workers were lost with the batch.
         """
+        # Never begun by a worker: no desk was opened for it, so it waits in the queue still.
         if batch.items and not self.desks:
+            # By identity, as Batch has `eq=False`: another batch of equal items stays in the queue.
             self._waiting.remove(batch)
             if self._here is None:
                 self._here = self._make()
@@ -272,6 +280,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
             return
         while batch.items and not batch.is_done:
             self._gather()
+        # Parts are in the order of the items they were cut from, so the values come in order too.
         for part in batch.parts:
             yield from self.take(part)
         if batch.error is not None:
@@ -300,6 +309,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         begun: deque[Batch[ItemT, ValueT]] = deque()
         batches = self.cut(items, weight)
         while True:
+            # Until one more than `ahead` is begun: the loop then takes the oldest of them.
             while len(begun) <= self.ahead and not self._stopped():
                 batch = next(batches, None)
                 if batch is None:
@@ -310,6 +320,8 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
             try:
                 yield from self.take(begun.popleft())
             except RunError:
+                # A lost worker of a stopped pool is the user's end of the command, no failure to
+                # report.
                 if self._stopped():
                     return
                 raise
@@ -377,6 +389,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
             else:
                 if batch is not None:
                     batch.values = values
+                    # Only a result counts: a worker can start well and die of its first batch.
                     self._in_a_row = 0
             del desk.futures[future]
         self._feed()
@@ -400,6 +413,8 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
             self._waiting.clear()
         else:
             warn(_REPLACED)
+            # Each is put before the first of the queue: reversed, they end up in the order they
+            # had.
             for batch in reversed(lost):
                 self._give_again(batch)
         new_desk = self._start_desk()
@@ -413,12 +428,14 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         then. Lost for good, an item has the value of the pool's ``lost``, or else an error.
         """
         batch.losses += 1
+        # The last loss but one: each part begins with one loss, so that it runs alone.
         if len(batch.items) > 1 and batch.losses == _LOSSES - 1:
             batch.parts = [Batch([item], losses=1) for item in batch.items]
             self._waiting.extendleft(reversed(batch.parts))
         elif batch.losses < _LOSSES:
             self._waiting.appendleft(batch)
         elif self._lost is not None:
+            # One value per item, as a call gives: the caller pairs values with items by position.
             batch.values = [self._lost(item) for item in batch.items]
         else:
             batch.error = RunError(_LOST)

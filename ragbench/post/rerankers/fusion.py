@@ -76,6 +76,7 @@ class FusionReranker(Checked):
             raise ConfigError("rerankers must not be empty")
         if self.weights is not None and len(self.weights) != count:
             raise ConfigError(f"weights are {len(self.weights)} numbers for {count} rerankers")
+        # Each is at least 0: a sum of 0 means that none counts.
         if not sum(self.every_weight):
             raise ConfigError("weights must hold a number above 0")
 
@@ -103,6 +104,7 @@ class FusionReranker(Checked):
         for reranker in self.rerankers:
             scores = checked_scores(reranker, query, chunks)
             lists.append(scores)
+            # With the member's name: two members may note the same of their own scores.
             notes += [f"{reranker.name}: {note}" for note in scores.notes]
         return lists, tuple(dict.fromkeys(notes))
 
@@ -166,6 +168,7 @@ class ReciprocalRankFusionReranker(FusionReranker):
         """
         lists, notes = self.members(query, chunks)
         places = range(len(chunks))
+        # First, as its weight is the first of `every_weight`.
         rankings: list[Sequence[int]] = [places]  # the present order
         for scores in lists:
             # sorted() is stable: equal scores are ranked in their present order.
@@ -211,6 +214,7 @@ class TimeWeightedReranker(Checked):
         notes = list(unscored_note(chunks, self.default_score))
         lowest = min(scores)
         if lowest < 0:
+            # The lowest becomes 0 and stays there, however old it is.
             scores = [score - lowest for score in scores]
             notes.append(f"scores below 0 cannot fade: all were raised by {-lowest:g}")
         ages = ages_in_hours(chunks, self.time_field, query.now)

@@ -121,6 +121,7 @@ def _document_counts(corpus: str) -> tuple[int, Counter[str]]:
     documents_of_word: Counter[str] = Counter()
     for document in read_documents(corpus):
         size += 1
+        # A title counts as text of the document: rarity asks only which documents hold a word.
         title = document.title or ""
         words = set(tokenise(f"{title} {document.text}"))
         documents_of_word.update(words)
@@ -173,6 +174,7 @@ class LexicalReranker(Checked):
         """
         query_counts = Counter(tokenise(query.text))
         candidates = CandidateWords.of(chunks, title_weight=self.title_weight)
+        # In the order of the counter's words, as both lists are paired below.
         if self.corpus is not None:
             rarities = corpus_weights(self.corpus, query_counts)
         else:
@@ -260,6 +262,7 @@ class FeedbackReranker(Checked):
         notes: list[str] = []
         best, shares = self._examples(chunks, notes)
         if self.by != "words":
+            # ``auto`` compares embeddings where it can, and falls back without a note.
             scores = self._scores_by_embeddings(query, chunks, best, shares)
             if scores is not None:
                 return NotedScores(tuple(scores.tolist()), tuple(notes))

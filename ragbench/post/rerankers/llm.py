@@ -62,6 +62,7 @@ class LlmListwiseReranker(Checked):
         start = max(0, len(order) - self.window)
         while True:
             shown = order[start : start + self.window]
+            # In place: the best of this window move to its start, which the next one overlaps.
             order[start : start + self.window] = self._places_in_order(query, texts, shown)
             if start == 0:
                 break
@@ -114,6 +115,7 @@ def _complete_order(order: object, size: int) -> list[int]:
             positions.append(number - 1)
     if not positions:
         raise ValueError(f"the language model named none of {counted(size, 'passage')}")
+    # All behind those named: `dict.fromkeys` keeps the first place of each.
     positions.extend(range(size))
     return list(dict.fromkeys(positions))
 
@@ -141,6 +143,7 @@ class LlmPointwiseReranker(Checked):
         Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         texts, notes = shown_texts(chunks, self.max_characters)
+        # One question a passage: as a list they would be graded against each other.
         scores = [self._grade(query, text) / self.highest for text in texts]
         return NotedScores(scores, notes)
 
@@ -156,6 +159,7 @@ class LlmPointwiseReranker(Checked):
         )
         prompts = table("ragbench.text", "prompts")
         messages = task_messages(prompts["grade"], task)
+        # A grade beyond the scale is refused, and the model asked again.
         check = partial(_checked_grade, highest=self.highest)
         schema = field_schema("grade", {"type": "number"}, check)
         return ask_structure(self.chat, messages, schema)

@@ -92,10 +92,12 @@ def _best_stretch(query: QueryWords, text: str, span: Span, word_count: int) -> 
     Args:
         word_count: how many words a stretch has; a span without more is given whole.
     """
+    # Offsets in the whole text, as a window's are.
     word_spans = [match.span() for match in _WORD.finditer(text, span.start, span.end)]
     if len(word_spans) <= word_count:
         return span
     words_held = [query.held_by(text[start:end]) for start, end in word_spans]
+    # One word further at a time; only whole stretches, so none runs over the end.
     worths: list[float] = []
     for position in range(len(word_spans) - word_count + 1):
         stretch = words_held[position : position + word_count]
@@ -237,6 +239,7 @@ class CrossEncoderReranker(Checked):
         if len(offsets) <= room:
             return text, ()
         note = f"the question has {len(offsets)} tokens: only the first {room} were read"
+        # The end of the last token that has room: what follows it is cut off.
         _, end = offsets[room - 1]
         return text[:end], (note,)
 
@@ -326,6 +329,7 @@ class HttpReranker(Checked):
         A missing key is found so before any question.
         """
         Checked.__post_init__(self)
+        # Before a key is looked for: a file with both mistakes names the setting first.
         if self.shape in _SHAPES_WITH_MODEL and not self.model:
             raise ConfigError(f"model must be given: the shape '{self.shape}' needs one")
         headers = dict(self.headers)
@@ -340,6 +344,7 @@ class HttpReranker(Checked):
         endpoint = JsonEndpoint(
             self.url, headers=headers, timeout=self.timeout, retries=self.retries
         )
+        # The class is frozen: only so can a field be set here.
         object.__setattr__(self, "_endpoint", endpoint)
 
     def __repr__(self) -> str:
@@ -388,6 +393,7 @@ def _filled_form(form: Mapping[str, Any], values: Mapping[str, object]) -> dict[
     """
     body: dict[str, Any] = {}
     for field_name, value in form.items():
+        # Forms may nest: Pinecone has its settings in an object of their own.
         if is_object(value):
             body[field_name] = _filled_form(value, values)
         else:

@@ -48,6 +48,7 @@ def personalised_pagerank(adjacency: Any, seeds: Floats, *, damping: float = 0.8
     out_weights = np.asarray(adjacency.sum(axis=1)).ravel()
     is_dangling = out_weights == 0
     shares = damping / np.where(is_dangling, 1, out_weights)
+    # Transposed once: a step adds up what flows into each node.
     flow = adjacency.T.tocsr()
     # Each step shrinks the distance to the fixed point, at most 2, by the damping.
     steps = math.ceil(math.log(_TOLERANCE / 2) / math.log(damping))
@@ -111,6 +112,7 @@ class PersonalisedPageRankReranker(Checked):
         """
         rows: Floats | None = None
         places: list[int] = []
+        # The walk by ranks and links alone needs no embedding, which may be missing or wrong.
         if self.neighbours or self.seeds == "similarity":
             rows, places = chunk_directions(query, chunks, self.embedding_field)
         edges = _edges_by_links(chunks, self.links_field, directed=self.directed)
@@ -144,6 +146,7 @@ class PersonalisedPageRankReranker(Checked):
             return by_rank, []
         if self.seeds == "similarity":
             direction = query_direction(query, rows)
+            # Of all or of none: a cosine and a rank do not compare as seeds.
             if direction is None or rows is None or len(places) < len(chunks):
                 note = "the query or a chunk has no embedding: the walk starts by ranks"
                 return by_rank, [note]
@@ -236,6 +239,7 @@ def _links_of_chunk(chunk: Chunk, field: str) -> Iterable[tuple[str, float]]:
                 f"the links of chunk '{chunk.id}' in '{field}' must be a list of ids or a mapping "
                 f"of ids to weights, not {type(links).__name__}"
             )
+        # A list gives no weights: each link counts 1, and a repeated one once.
         links = dict.fromkeys(cast("Iterable[object]", links), 1.0)
     for id_, weight in cast("Mapping[object, object]", links).items():
         if not (isinstance(weight, int | float) and 0 <= weight < math.inf):

@@ -40,6 +40,7 @@ def query_direction(query: Query, rows: Floats | None) -> Floats | None:
     if query.embedding is None:
         return None
     direction: Floats = _unit_rows([query.embedding], ["the query"])[0]
+    # Of one length only: a product of others is not defined.
     if rows is not None and rows.shape[1] != len(direction):
         raise InterfaceError(
             f"the query's embedding has {len(direction)} dimensions, those of the chunks "
@@ -65,6 +66,7 @@ def chunk_directions(
     embeddings: list[Any] = []
     places: list[int] = []
     for place, chunk in enumerate(chunks):
+        # Those of the run first: they are of one model, which metadata do not promise.
         embedding = embedding_of_id.get(chunk.id)
         if embedding is None:
             embedding = chunk.metadata.get(field)
@@ -124,6 +126,7 @@ def _unit_rows(embeddings: Sequence[Any], owners: Sequence[str]) -> Floats:
             )
         rows.append(vector)
     matrix = np.stack(rows)
+    # Added up without a matrix of the squares, which would be as large as the rows.
     squared_lengths = np.einsum("ij,ij->i", matrix, matrix)
     lengths = np.sqrt(squared_lengths)
     divisors = np.where(lengths == 0, 1, lengths)
@@ -162,6 +165,7 @@ class SemanticReranker:
             note = "the query has no embedding: the given scores were kept"
             notes = (note, *unscored_note(chunks, self.default_score))
             return NotedScores(tuple(scores), notes)
+        # Rows are of the chunks with an embedding alone, which are at `places`; others keep theirs.
         if rows is not None:
             cosines = (rows @ direction).tolist()
             for place, cosine in zip(places, cosines, strict=True):
@@ -276,6 +280,7 @@ class MmrReranker(Checked):
         rows: Floats | None = None
         if self.similarity != "lexical" or self.relevance != "score":
             rows, places = chunk_directions(query, chunks, self.embedding_field)
+            # With one missing none is used: two measures of likeness in one list do not compare.
             if len(places) < len(chunks):
                 rows = None
         relevance = self._relevance(query, chunks, rows, notes)
@@ -300,6 +305,7 @@ class MmrReranker(Checked):
         if self.relevance != "score":
             direction = query_direction(query, rows)
             if direction is not None and rows is not None:
+                # Both have length 1: the product is the cosine.
                 return rows @ direction
             if self.relevance == "embedding":
                 notes.append("the query or a chunk has no embedding: the given scores were used")
@@ -323,6 +329,7 @@ def _marginal_relevances(relevance: Floats, similarity: Floats, balance: float) 
     """
     size = len(relevance)
     values = [0.0] * size
+    # A product, and so a copy: picks are struck out of it below.
     worth = balance * relevance
     cost = (1 - balance) * similarity
     highest_cost = np.zeros(size)  # before the first pick nothing costs anything

@@ -115,6 +115,7 @@ class ModelEmbedder:
         No text gives an array without rows but of the right width; the model is not asked.
         """
         if not texts:
+            # Every subclass has a dimension; this base alone has none, as it has no model.
             return np.zeros((0, cast("Embedder", self).dimension), dtype=np.float32)
         return unit_rows(self._rows(texts, kind))
 
@@ -210,6 +211,7 @@ def placed_embedder(
     kind, colon, model = name.partition(":")
     make: Any = EMBEDDERS.load(kind)
     named_by: str | None = getattr(make, "named_by", None)
+    # A function has no fields whose types would show which settings are paths.
     if named_by is None:
         return name, placed_model(settings, folder)
     hints = typing.get_type_hints(make, include_extras=True)
@@ -283,6 +285,7 @@ def prefixes_of(model: str, query: str | None = None, passage: str | None = None
     model_query: str = ""
     model_passage: str = ""
     for pattern, prefixes in table("ragbench.search.embedders", "prefixes").items():
+        # The whole name has to fit, so no name fits two of the patterns.
         if re.fullmatch(pattern, name.lower()):
             model_query, model_passage = prefixes
             break
@@ -411,6 +414,7 @@ def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) 
     raw cosines do not compare.
     """
     corpus_languages = set(languages)
+    # In the sample's order: that of a set would change the last digits of the scale.
     measured = [language for language in SAMPLE_LANGUAGES if language in corpus_languages]
     if not measured:
         measured = ["en"]
@@ -454,6 +458,7 @@ def _fitted_curve(related: Floats, unrelated: Floats) -> tuple[float, float]:
     (0, 0) where no curve rises, as related pairs are not more similar: a score is then a straight
     line over the cosine.
     """
+    # Related first, here and below: weights, cosines and targets pair by place.
     counts = [len(related), len(unrelated)]
     # Each group weighs one half in all: of the sample's pairs far more are unrelated.
     weights = np.repeat([0.5 / count for count in counts], counts)
@@ -470,6 +475,7 @@ def _fitted_curve(related: Floats, unrelated: Floats) -> tuple[float, float]:
     )
     if slope <= _FLAT_SLOPE:
         return 0.0, 0.0
+    # Where slope * cosine + offset is 0, both kinds of pairs are equally probable.
     return slope, -offset / slope
 
 

@@ -53,6 +53,7 @@ class FastembedEmbedder(PrefixedEmbedder):
         """
         files: list[Path] = []
         if self.path is not None:
+            # Sorted: the order in which a disk lists files must not change the identity.
             files = sorted(Path(self.path).glob("*.onnx"))
         return {
             "embedder": "fastembed",
@@ -99,6 +100,7 @@ class FastembedEmbedder(PrefixedEmbedder):
         package = require("fastembed", extra="fastembed")
         options: dict[str, str] = {}
         if self.path is not None:
+            # Under the package's own name for it; without it the package looks for itself.
             options["specific_model_path"] = self.path
         try:
             return package.TextEmbedding(self.model, threads=self.threads, **options)
@@ -136,6 +138,7 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
         model = self.model
         if Path(model).is_dir():
             model = Path(model).name
+        # By these names for good: stored collections are compared with them.
         return {
             "embedder": "sentence-transformers",
             "model": model,
@@ -241,6 +244,7 @@ def embedder_of_target(
         search_path: the folder that a relative file is looked for in.
     """
     thing: object = built_own(spec, settings, folder=search_path, offers=_embeds_queries)
+    # ragbench's own form first: an object may have a framework's methods beside it.
     if _has_methods(thing, *_OWN_METHODS):
         return cast("Embedder", thing)
     for query_method, passages_method in _FOREIGN_METHODS:
@@ -302,6 +306,7 @@ class _Adapted(MeasuredEmbedder):
         model = ""
         for attribute in _MODEL_ATTRIBUTES:
             value = getattr(self.thing, attribute, None)
+            # Some objects keep the model itself under such a name, and its name under the next.
             if isinstance(value, str):
                 model = value
                 break
@@ -351,6 +356,7 @@ class OpenAIEmbedder(MeasuredEmbedder):
         self._endpoint = settings.endpoint
         self._prefixes = prefixes_of(settings.endpoint.model, query_prefix, passage_prefix)
         self._session = LLMSession(lambda: open_models(None, settings, transport=transport))
+        """Opened with the first text, and kept for all later ones."""
 
     def import_packages(self) -> None:
         """Fails at once where a package for endpoints is missing, not at the first text.
@@ -423,6 +429,7 @@ def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:
             prefixes[name] = value
         else:
             endpoint_settings[name] = value
+    # Only what fits an endpoint for vectors: a chat model's further fields are left out.
     environ = {name: value for name, value in os.environ.items() if name not in _CHAT_ONLY}
     where = f"embedder openai:{model}"
     resolved = resolve({"model": model}, environ, section=endpoint_settings, file=where)

@@ -272,6 +272,7 @@ class OnnxEmbedder(PrefixedEmbedder):
         return {
             "embedder": "onnx",
             "version": VERSION,
+            # By its bytes: the same name may stand for other weights tomorrow.
             "model": _digest(self._files.model),
             "tokenizer": _digest(self._files.tokenizer),
             "pooling": self._pooling,

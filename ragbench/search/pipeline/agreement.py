@@ -64,6 +64,7 @@ def measured_weight(store: OwnCollection, embedder: Embedder) -> float | None:
         return None
     chunks_by_id = store.get(ids)
     vectors_by_id = store.vectors(ids)
+    # Both are in the order of `ids`, so that chunk and vector pair by position.
     return weight_of(list(chunks_by_id.values()), list(vectors_by_id.values()), embedder)
 
 
@@ -94,6 +95,7 @@ def weight_of(
 
     rank_by_vectors = _mean_reciprocal_rank(list(cosines), positions)
     rank_by_words = _mean_reciprocal_rank(word_scores, positions)
+    # Ranks are at least 1 and finite, so words never reach 0 here.
     agreement = min(1.0, rank_by_vectors / rank_by_words)
     # Cubed, so that vectors that reach half of what words do count an eighth.
     weight = best_weight * agreement**3
@@ -110,12 +112,14 @@ def _sampled_ids(ids: Sequence[str]) -> Sequence[str]:
         return ids
     runs = _MAX_CHUNKS // _NEIGHBOURS
     last_start = len(ids) - _NEIGHBOURS
+    # In equal steps from the first chunk to the last run that fits.
     step = last_start / (runs - 1)
     sample: set[str] = set()  # runs of a collection that is hardly larger overlap
     for run in range(runs):
         start = round(run * step)
         run_ids = ids[start : start + _NEIGHBOURS]
         sample.update(run_ids)
+    # In the order of ids again, as the caller's are.
     return sorted(sample)
 
 
@@ -186,6 +190,7 @@ def _mean_reciprocal_rank(rankings: Sequence[Floats32], positions: Sequence[int]
     reciprocal_ranks: list[float] = []
     for scores, position in zip(rankings, positions, strict=True):
         own_score = scores[position]
+        # The own score is among them, so a rank is at least 1.
         rank = int(np.sum(scores >= own_score))
         reciprocal_ranks.append(1 / rank)
     return sum(reciprocal_ranks) / len(reciprocal_ranks)
@@ -210,6 +215,7 @@ class VectorIndex:
         texts = [readable_text(chunk.text) for chunk in chunks]
         self._vectors: Floats32 = embedder.embed_passages(texts)
         weight = weight_of(chunks, list(self._vectors), embedder)
+        # Too few chunks to measure: the embedder's usual weight then.
         if weight is None:
             weight = embedder.hybrid_weight
         self.weight = weight
@@ -272,6 +278,7 @@ def _reassembled(chunks: Iterable[Chunk]) -> list[Document]:
     """
     chunks_by_document: dict[str, list[Chunk]] = {}
     for chunk in chunks:
+        # One that does not know its place cannot be put together with others.
         document_id = chunk.id
         if chunk.document_id and chunk.start is not None:
             document_id = chunk.document_id
@@ -279,6 +286,7 @@ def _reassembled(chunks: Iterable[Chunk]) -> list[Document]:
     documents: list[Document] = []
     for document_id, parts in chunks_by_document.items():
         title = parts[0].metadata.get("title")
+        # Metadata are the user's: a title may be a number.
         if not isinstance(title, str):
             title = None
         document = Document(id=document_id, text=_joined_text(parts), title=title)
@@ -297,6 +305,7 @@ def _joined_text(parts: Iterable[Chunk]) -> str:
         end = start + len(chunk.text)
         before = text[:start]
         # Chunkers cut at white space, so spaces fill what no chunk holds.
+        # Where chunks overlap the count is negative, which gives no space.
         gap = " " * (start - len(text))
         # Chunks may overlap, and a chunk may lie within what is there already.
         after = text[end:]

@@ -69,6 +69,7 @@ class Bm25Index:
         tokens: list[list[str]] = []
         for chunk in self._chunks:
             tokens.append(chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight))
+        # By position: the scores of a query are in the order of `_chunks`.
         self._scores = Bm25Scores.build(tokens, k1=k1, b=b)
 
     def __len__(self) -> int:
@@ -85,6 +86,7 @@ class Bm25Index:
         Results of a search are stored with it: with another digest they count as out of date.
         """
         digest = hashlib.sha256()
+        # Keys sorted and one line a chunk: the digest is compared with that of another process.
         form = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
         for chunk in self._chunks:
             fields = [chunk.id, chunk.text, dict(chunk.metadata)]
@@ -100,6 +102,7 @@ class Bm25Index:
         """
         return {
             "corpus": self.corpus,
+            # By these names for good: stored results are compared with them.
             "method": "bm25-lucene",
             "tokeniser": TOKENISER_VERSION,
             "k1": self.k1,
@@ -252,6 +255,7 @@ class Bm25Retrieval(Checked, RetrievalStage):
         now, and building the index takes little time.
         """
         corpus = documents.read()
+        # A baseline without settings ranks what the dataset has, uncut.
         if indexing.chunker is None:
             chunks = whole_documents(corpus)
         else:

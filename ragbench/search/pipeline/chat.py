@@ -66,6 +66,7 @@ class ChatGenerator(Checked):
         one.
         """
         Checked.__post_init__(self)
+        # None as temperature is the endpoint's own, which mostly draws.
         is_sampling = isinstance(self.chat, SamplingChat) and self.chat.temperature != 0
         if self.candidates > 1 and not is_sampling:
             raise ConfigError(
@@ -112,12 +113,14 @@ class ChatGenerator(Checked):
         response, count = votes[0]
         metadata: dict[str, Any] = {"model": candidates.model, "contexts": len(shown)}
         usage = candidates.usage
+        # Not those that were not reported, which are 0 and mean nothing.
         if usage is not None and usage.reported:
             metadata["usage"] = {
                 "prompt_tokens": usage.prompt_tokens,
                 "completion_tokens": usage.completion_tokens,
             }
         if candidates.cost is not None:
+            # JSON has no decimals, and results are stored as JSON.
             metadata["cost"] = float(candidates.cost)
         multi_responses = None
         confidence = None
@@ -148,6 +151,7 @@ class ChatGenerator(Checked):
         task = prompts["answer"].format(abstention=abstention(guess_language(query)))
         if self.instructions:
             task = f"{task}\n{self.instructions}"
+        # The keys come in the order in which the model is to read them.
         content: dict[str, Any] = {}
         if history:
             task = f"{task}\n{prompts['answer_before']}"

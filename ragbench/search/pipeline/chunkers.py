@@ -201,6 +201,7 @@ class _Packer:
         # A few words, such as a heading, are no chunk: they go with what follows them.
         is_lonely = open_tokens * _LONELY_SHARE <= limit
         if self.open and is_lonely and exceeds:
+            # The open words lead the first of these pieces, or are the first themselves.
             self.chunks += self._led_by_open(span, open_tokens)
             self.open = []
             return
@@ -211,6 +212,7 @@ class _Packer:
             return
 
         if self.open and (exceeds or not self._fits_with(span)):
+            # Repeated spans and the new one have to fit into one chunk.
             room = min(self.size.overlap, limit - tokens)
             overlap = self._spans_to_repeat(room)
             self._close_chunk()
@@ -266,6 +268,7 @@ class _Packer:
             open_tokens: the tokens of the open words.
         """
         open_words = self._open_span()
+        # Cut anew with less room, until the joined text fits: a counter may find more in it.
         for spare in _SPARE:
             smaller = self.size.less(open_tokens + spare)
             pieces = token_spans(self.text, span, smaller)
@@ -286,6 +289,7 @@ class _Packer:
         for part in reversed(self.open[1:]):
             room -= part.tokens
             if room < 0:
+                # The run has to reach the chunk's end: a span left out would be a gap.
                 break
             overlap.insert(0, part)
         return overlap
@@ -308,6 +312,7 @@ class MarkdownChunker(SizedChunker):
         """
         pieces: list[Piece] = []
         for headings, blocks in _sections(document.text):
+            # A packer for each section: an open chunk must not go on into the next.
             spans = _Packer(document.text, self.size).pack(blocks)
             metadata: dict[str, str] = {}
             if headings:
@@ -345,6 +350,7 @@ def _blocks(text: str) -> Iterator[tuple[Span, tuple[int, str] | None]]:
     A heading comes with its level and its title, any other block with None. Text that the parser
     leaves out, such as link definitions, comes as a block, too, so that no chunk loses it.
     """
+    # Imported late: only Markdown needs the parser.
     from markdown_it import MarkdownIt
 
     # Lines as the parser counts them: "\n", "\r" and "\r\n" each end one. A space stands in for the

@@ -61,6 +61,7 @@ def document_chunks(document: Document, chunker: Chunker) -> list[Chunk]:
     pieces = chunker.pieces(document)
     shared = dict(document.metadata)
     if document.title:
+        # A title among the user's own metadata comes before that of the document.
         shared.setdefault("title", document.title)
     chunks: list[Chunk] = []
     for number, piece in enumerate(pieces):
@@ -86,6 +87,7 @@ def _short_digest(text: str) -> str:
     A part of its id, so that a changed text gets another. The ids are stored with chunks and
     labels, so the digits cannot change.
     """
+    # Few digits suffice: the number in the id tells the pieces of a document apart.
     data = text.encode("utf-8", "surrogatepass")
     return blake2b(data, digest_size=5).hexdigest()
 
@@ -112,6 +114,7 @@ class ChunkSize:
         """
         if self.tokens < _LEAST:
             raise ConfigError(f"a chunk has at least {_LEAST} tokens, not {self.tokens}")
+        # Strictly below half: at half, each chunk would repeat as much as it adds.
         if not 0 <= self.overlap * 2 < self.tokens:
             raise ConfigError(
                 f"the overlap must be at least 0 and less than half of {self.tokens} tokens, "
@@ -136,6 +139,7 @@ class ChunkSize:
             tokens: those that the heading takes.
         """
         room = max(self.tokens - tokens, _LEAST)
+        # Below half of the room, not at it: `ChunkSize` refuses a half.
         largest_overlap = (room - 1) // 2
         return replace(self, tokens=room, overlap=min(self.overlap, largest_overlap))
 
@@ -153,6 +157,7 @@ def make_chunker(name: str = "auto", size: ChunkSize | None = None) -> Chunker:
         size: the limits of a chunk; None for the usual ones.
     """
     make = CHUNKERS.load(name)
+    # The only one without a limit, and so without the argument.
     if name == "whole":
         return cast("Chunker", make())
     if size is None:
@@ -178,6 +183,7 @@ def whole_documents(documents: Iterable[Document]) -> list[Chunk]:
             problem = f"two documents have the id '{document.id}'; give each its own"
             raise DataError([Problem(message=problem, field="id")])
         metadata = dict(document.metadata)
+        # The document's own title comes before one among its metadata.
         if document.title is not None:
             metadata["title"] = document.title
         chunks[document.id] = Chunk(
@@ -220,6 +226,7 @@ class Documents:
             DataError: the corpus has problems.
             ConfigError: neither names documents.
         """
+        # Only where a corpus is read: the readers of all formats take time to import.
         from ragbench.io.read import read_documents
 
         if self.loaded is not None:

@@ -206,6 +206,7 @@ def analyse(context: str) -> tuple[Sentence, ...]:
             has_number=holds_number(text),
         )
         sentences.append(sentence)
+    # A tuple, as it is kept and shared by all questions.
     return tuple(sentences)
 
 
@@ -387,6 +388,7 @@ def _narrowed(
     if span is None:
         return sentence
     part = Span(sentence.start + span.start, sentence.start + span.end)
+    # The whole sentence is the part: then it is no part, and has the sentences' curve.
     if part == sentence.answer:
         return sentence
     return replace(sentence, part=part)

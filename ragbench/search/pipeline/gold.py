@@ -54,6 +54,7 @@ class Gold(Record):
             return self.id in (chunk.id, document)
         overlap = self._overlap_length(chunk, document)
         if overlap is not None:
+            # The offsets are known, as there is an overlap; the zeros only satisfy the types.
             length = (self.end or 0) - (self.start or 0)
             return overlap == length
         text = normalised(chunk.text)
@@ -219,6 +220,7 @@ class _LocatedCase:
             ids: list[str] = []
             ranks: list[int] = []
             for rank, chunk in enumerate(ranking, start=1):
+                # All that hold it are noted, not only the first: reports name every place.
                 if gold.is_held_by(chunk):
                     ids.append(chunk.id)
                     ranks.append(rank)
@@ -371,6 +373,7 @@ def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:
     for chunk in result.to_chunks():
         start = _offset(chunk.metadata.get("start"))
         end = _offset(chunk.metadata.get("end"))
+        # Only what gold is recognised by; score and metadata are not looked at.
         placed = Chunk(
             id=chunk.id,
             text=chunk.text,

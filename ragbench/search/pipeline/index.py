@@ -78,6 +78,7 @@ def default_embedder(
     Args:
         read: gives the documents; called for a new collection only.
     """
+    # Before the documents are read: an existing collection decides by itself.
     if collection in database.collections():
         with database.open(collection) as store:
             identity = store.info().made_by
@@ -211,6 +212,7 @@ def index(
             # Workers open the embedder by its name, as a loaded model cannot be sent to them.
             make = partial(_passage_embedding, embedder, embedder_settings)
             workers_engine = stack.enter_context(opened_engine(engine, workers=workers))
+            # One item of this pool is all texts of a batch already.
             pool = stack.enter_context(WorkerPool(make, workers_engine, batch=1))
         form = None
         if isinstance(source, str | Path) or words is not None:
@@ -248,6 +250,7 @@ class _CountedReading(Iterator[Document]):
         """
         self._documents = iter(documents)
         self.count = 0
+        """How many were read so far."""
 
     def __next__(self) -> Document:
         """The next document, counted: progress and reports show how many the corpus has.
@@ -310,6 +313,7 @@ def index_documents(
         if pool is None:
             pool = WorkerPool(partial(_passage_embedding, embedder), engine_here())
         writing = _Writing(store, embedder, pool, chunker)
+        # How many documents progress was called with; more are read ahead.
         reported = 0
         try:
             for batch_chunks, unchanged in writing.write(_chunk_batches(chain(sample, chunks))):
@@ -369,6 +373,7 @@ def _counted_chunks(
     """
     ids: set[str] = set()
     for document in documents:
+        # Noticed while reading, as a corpus is not held in memory: batches may be stored by then.
         if document.id in ids:
             raise ConfigError(f"two documents have the id '{document.id}'")
         ids.add(document.id)
@@ -487,6 +492,7 @@ class _Writing:
         self._store = store
         self._embedder = embedder
         self._pool = pool
+        # Without a digest until all is stored: kept BM25 indexes are named by it.
         self._identity = replace(info.made_by, chunker=chunker.identity, digest="")
         self._stored = store.digests()
         """What the collection held before, by id."""
@@ -496,6 +502,7 @@ class _Writing:
         self._marked_at: float | None = None
         """When the collection was last marked incomplete; None before the first write."""
         self.dense_weight = info.made_by.dense_weight
+        """That of the last whole indexing, until `finish` measures it anew."""
         self.continued = not info.complete and bool(self._stored)
         """Whether an earlier indexing had not come to its end: this one goes on from there."""
         self.seen: dict[str, str] = {}
@@ -513,6 +520,8 @@ class _Writing:
             new: list[Chunk] = []
             for chunk in chunks:
                 digest = encode(chunk).digest
+                # What the collection holds and is not seen in the end has left the corpus: see
+                # `finish`.
                 self.seen[chunk.id] = digest
                 if self._stored.get(chunk.id) != digest:
                     new.append(chunk)
@@ -538,6 +547,7 @@ class _Writing:
             new: those that the collection lacks.
             batch: their vectors, which a pool is making.
         """
+        # At most one turn: the vectors of all new chunks, or nothing where none are new.
         for vectors in self._pool.take(batch):
             self._mark_incomplete()
             self._store.upsert(new, vectors)
@@ -562,6 +572,7 @@ class _Writing:
         # By ids in order, so that the order of documents does not count.
         corpus = blake2b(digest_size=16)
         for id_ in sorted(self.seen):
+            # In this form for good: other digests would make kept indexes and stored results stale.
             corpus.update(f"{id_}\0{self.seen[id_]}\n".encode())
         self.dense_weight = measured_weight(self._store, self._embedder)
         identity = replace(
@@ -578,6 +589,7 @@ class _Writing:
         stored = self._store.digests()
         if stored == self.seen:
             return
+        # Of both kinds, changed and foreign ones: neither was written here.
         different = sum(self.seen.get(id_) != digest for id_, digest in stored.items())
         missing = len(self.seen.keys() - stored.keys())
         raise StoreError(
@@ -597,6 +609,7 @@ class _Writing:
         now = time.monotonic()
         if self._marked_at is None or now - self._marked_at >= _MARKED_EVERY:
             self._store.mark(complete=False, identity=self._identity.to_json())
+            # Taken again, as marking itself may take seconds.
             self._marked_at = time.monotonic()
 
     def leave_incomplete(self) -> None:
@@ -646,6 +659,7 @@ def words_of(
         return None
     converted(place, WordsPlace, "words")  # only refuses other values
     by_store = place == "store"
+    # For its settings alone: the average is measured below.
     form = WordsForm(average=0.0)
     if by_store:
         check_words(database, form)  # refuses a store that cannot rank by words
@@ -666,5 +680,6 @@ def words_of(
         for chunk in document_chunks(document, chunker):
             lengths.append(len(form.tokens(chunk)))
     if not lengths:
+        # Nothing to index, which the indexing itself refuses.
         return form
     return replace(form, average=sum(lengths) / len(lengths))

@@ -56,6 +56,7 @@ def own_rag(spec: str, settings: Mapping[str, object], *, folder: Path, family: 
         ConfigError: its methods are coroutines, or it cannot be this stage.
     """
     rag = load_rag(spec, dict(settings), search_path=folder)
+    # A stage is called, and never awaited.
     if not isinstance(rag, RAGInterface):
         raise ConfigError(f"'{spec}': its methods are coroutines; a stage has plain ones")
     if family not in rag.families:
@@ -123,6 +124,7 @@ class OwnRetrieval(_Own, RetrievalStage, Retriever):
         returned = self.rag.batch_retrieve_with_metadata(texts, top_k)
         rankings: list[list[Chunk]] = []
         for value in to_batch(returned, len(texts), where):
+            # Cut here: later stages rely on the number, and the user's class may give more.
             rankings.append(to_retrieval_result(value, where).to_chunks()[:top_k])
         return rankings
 
@@ -230,6 +232,7 @@ class OpenPipeline:
         None where the retrieval searches no collection: a user's, or BM25 in memory. `ragbench why`
         and reports print the cause for each gold that was not retrieved.
         """
+        # By its methods, as a protocol: a user's retrieval may have them, too.
         if not isinstance(self.retriever, Searched):
             return None
         return GoldLocator(

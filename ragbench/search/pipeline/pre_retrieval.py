@@ -177,6 +177,7 @@ def _merged_queries(queries: Sequence[SearchQuery]) -> list[SearchQuery]:
     """
     merged: dict[tuple[str, str], SearchQuery] = {}
     for query in queries:
+        # Of two kinds the same text is embedded in two ways, and so stays two queries.
         key = (query.kind, query.text)
         if key in merged:
             earlier = merged[key]
@@ -194,6 +195,7 @@ def transformed_object(transformed: Transformed) -> dict[str, Any]:
     """
     failures = tuple(replace(failure, traceback=None) for failure in transformed.failures)
     builtins: dict[str, Any] = msgspec.to_builtins(replace(transformed, failures=failures))
+    # Without the empty ones: no failures is the usual case, and every result holds this.
     return {key: list(values) for key, values in builtins.items() if values}
 
 
@@ -250,6 +252,7 @@ class LlmTransform(Checked):
         `keep_original` decides whether the query stays; it does where the model only repeats it.
         The model gets the conversation, if there is one.
         """
+        # A model would make up a question of nothing.
         if not query.text.strip():
             return Transformed(queries=(query,))
         prompts = table("ragbench.text", "prompts")

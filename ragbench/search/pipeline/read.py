@@ -180,6 +180,7 @@ class PipelineFile(SettingsFile):
         chosen = self.chosen(place, registry, what, default)
         if chosen is None:
             return None
+        # Ours have a registered class; a user's is loaded by its own name.
         if chosen.target is None:
             return self.built(place, chosen.settings, lambda: own(chosen, self.folder))
         makers = models.for_stage(chosen) if models is not None else None
@@ -269,6 +270,7 @@ class Models:
         A stage's section takes precedence over the file's ``llm``, and that over the defaults.
         """
         reading = self.reading
+        # For the file's own section both are the same.
         shared = placed_model(reading.mapping(("llm",)), reading.folder)
         own = placed_model(reading.mapping(place), reading.folder)
         section = {**self.defaults, **shared, **own}
@@ -404,6 +406,7 @@ def _indexing_section(reading: PipelineFile) -> Indexing:
         embedder_name, embedder_settings = placed_embedder(
             embedder_name, embedder_settings, reading.folder
         )
+    # Made only to be checked: the address is opened later.
     if settings.map is None:  # else the rules check it, as an address to read from
         _part_of_indexing(reading, "store", lambda: check_store_address(settings.store))
     return Indexing(
@@ -495,6 +498,7 @@ def _pre_retrieval_section(reading: PipelineFile, models: Models) -> PreRetrieva
     on_error: Any = "keep"
     if isinstance(reading.at(place), Mapping):
         section = reading.mapping(place, ("transforms", "on_error"))
+        # A null in the file leaves the default.
         on_error = section.get("on_error") or on_error
         place = (*place, "transforms")
     transforms: list[QueryTransform] = []
@@ -595,6 +599,7 @@ def _orchestration_section(reading: PipelineFile) -> tuple[Orchestration, Any]:
         own_orchestration = reading.built(
             place, None, lambda: own_make(spec, own, folder=reading.folder)
         )
+        # Built like ragbench's own, so that these settings are checked alike.
         chosen = replace(chosen, settings=shared, target=Orchestration)
     return reading.made(chosen) or Orchestration(), own_orchestration
 
@@ -626,6 +631,7 @@ def _index_rules(reading: PipelineFile, indexing: Indexing, retrieval: Retrieval
             "sparse or hybrid retrieval",
         )
     yield (
+        # Written as null: what is left out has a default, and is no problem.
         section.get("embedder", "") is None and not indexing.embedder and retrieval.uses_store,
         ("indexing", "embedder"),
         "search by meaning needs vectors: name an embedder, or take sparse retrieval",

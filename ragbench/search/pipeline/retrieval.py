@@ -172,6 +172,7 @@ class StoreRetrieval(RetrievalStage):
         settings = indexing.settings
         database = open_database(settings.store)
         stack.callback(database.close)
+        # A store in memory is empty in each new process, so the dataset's documents fill it.
         is_filled = documents.source is not None or settings.store == "memory:"
         name = settings.collection
         if not name:
@@ -180,6 +181,7 @@ class StoreRetrieval(RetrievalStage):
         embedder_name = indexing.embedder_name
         embedder_settings = indexing.embedder_settings
         if not indexing.names_embedder:  # that of the collection, or the documents' language
+            # No documents where the collection is taken as it is: it names its embedder.
             read = documents.read if is_filled else tuple
             embedder_name, embedder_settings = default_embedder(database, name, read)
             embedder = open_embedder(embedder_name, **embedder_settings)
@@ -242,6 +244,7 @@ class StoreRetrieval(RetrievalStage):
         names = {field.name for field in fields(self)} - {"top_k"}
         for name in sorted(names):
             identity[name] = getattr(self, name)
+        # Over the settings: a weight that the file leaves open is there as it was measured.
         if isinstance(strategy, HybridStrategy):
             identity |= strategy.identity
         identity["embedder"] = dict(embedder)
@@ -412,6 +415,7 @@ class StoreRetriever:
         As they are where the stage does not give vectors. Vectors in every result would take much
         room.
         """
+        # Other programs' vectors are not read: `StoreRetriever.gives_embeddings` is False there.
         if not self.gives_embeddings or not isinstance(self.store, OwnCollection):
             return chunks
         vectors = self.store.vectors([chunk.id for chunk in chunks])
@@ -444,6 +448,7 @@ class StoreRetriever:
                 if not filters or matches(filters, searched_fields(chunk)):
                     chunks.append(chunk)
             is_searched = True
+        # Searched by likeness last: it takes a request of each kind, and most golds have an id.
         if gold.text.strip() and not any(gold.is_held_by(chunk) for chunk in chunks):
             chunks += self._similar_chunks(gold.text, filters)
             is_searched = True
@@ -467,6 +472,7 @@ class StoreRetriever:
 
         One of them may hold it. A store cannot be searched for a text itself.
         """
+        # Both are asked: either may find what the other misses, and the caller checks each chunk.
         strategies: list[Strategy] = []
         if self.embedder is not None:
             dense = DenseStrategy(store=self.store, embedder=self.embedder, calibration=None)
@@ -560,6 +566,7 @@ class StoreWordsStrategy:
         texts = [readable_text(query) for query in queries]
         rankings = self.store.search_words(texts, k=search.k, filters=search.filters)
         threshold = search.threshold
+        # Scores of a store may be below 0, so no limit can stand in for none.
         if threshold is None:
             return rankings
         results: list[list[Chunk]] = []
@@ -648,6 +655,7 @@ def _vector_problem(collection: ForeignCollection, embedder: Embedder, name: str
     vectors = embedder.embed_passages([readable_text(text) for text in texts])
     own_scores: list[float] = []
     for text, ranking in zip(texts, view.search(vectors, k=_MAX_RANK), strict=True):
+        # By text, not id: a twin of the same text has the same vector, so it is as good.
         own = next((chunk for chunk in ranking if chunk.text == text), None)
         if own is not None and own.score is not None:
             own_scores.append(own.score)

@@ -74,6 +74,7 @@ def _indexing_schema() -> dict[str, Any]:
     chunker_settings = schema_of_settings(ChunkSize, WRITTEN)["properties"]
     properties = schema["properties"]
     properties["chunker"] |= _named_or_null_schema(chunker_names, chunker_settings)
+    # No settings are known of it: any hub's model may be named.
     properties["embedder"] |= _named_or_null_schema([text], {})
     return schema
 

@@ -84,6 +84,7 @@ class Collection:
 
         An embedder that the caller brought stays open.
         """
+        # The embedder is closed after the store, also where closing that fails.
         with self._opened:
             self.store.close()
 
@@ -124,6 +125,7 @@ class Collection:
         if embedder is None:
             embedder = open_embedder(identity.embedder_name, **identity.embedder_settings)
             self._opened.callback(embedder.close)
+        # Compared as plain mappings: that of the collection was read from JSON.
         if dict(embedder.identity) != dict(identity.embedder):
             raise ConfigError(
                 f"the collection '{self.store.name}' was built with {identity.embedder}, and at "
@@ -272,6 +274,7 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
             self._collections.popitem()[1].close()
         self.database.close()
 
+    # For use without `with`, whose arguments the method ignores anyway.
     close = __exit__
 
 
@@ -336,6 +339,7 @@ class IndexCheck(Record):
         if self.is_exact:
             return f"{self.collection}: exact, every vector is compared"
         interval = ""
+        # Without an interval, as of equal shares, the figure stands alone.
         if self.low is not None:
             interval = f" ({self.low:.3f} .. {self.high:.3f})"
         return (

@@ -75,6 +75,7 @@ def _remove_oldest(parent: Path, spared: Path) -> None:
     # Latest first: those that no longer fit into the limit are the ones used longest ago.
     latest_first = sorted(last_used, key=lambda folder: -last_used[folder])
     for folder in latest_first:
+        # What is removed stays in the sum: nothing older than it is kept, however small.
         total += sum(file.stat().st_size for file in folder.glob("*"))
         if total > _MAX_CACHE_BYTES and folder != spared:
             shutil.rmtree(folder, ignore_errors=True)
@@ -160,6 +161,7 @@ class Bm25Scores:
 
         The array is in the order of the texts.
         """
+        # A token as often as the question has it: a repeated one counts more.
         ids = [self._vocabulary[token] for token in tokens if token in self._vocabulary]
         if not ids:
             return None
@@ -233,6 +235,7 @@ class SparseStrategy:
         metadata: list[Any] = []
         tokens: list[list[str]] = []
         for start in range(0, len(ids), _BATCH):
+            # In the order of `ids`, as `get` gives them: a position in the index stands for an id.
             for chunk in store.get(ids[start : start + _BATCH]).values():
                 metadata.append(dict(searched_fields(chunk)))
                 title = chunk.metadata.get("title")
@@ -246,6 +249,7 @@ class SparseStrategy:
 
         With other files `INDEX_FORM` has to rise: an older folder would be misread.
         """
+        # Any folder of this name is replaced: its name holds all that an index depends on.
         with folder_written_whole(folder, replaceable=lambda _: True) as draft:
             self.scores.save(draft)
             (draft / _METADATA).write_bytes(orjson.dumps(self.metadata()))
@@ -410,6 +414,7 @@ class StoredWordsStrategy:
         """
         tokens = [tokenise(query) for query in queries]
         all_tokens = chain.from_iterable(tokens)
+        # For all queries in one request: their shares need what each word is worth.
         self._look_up(map(word_number, all_tokens))
         positions: list[int] = []
         questions: list[_Question] = []
@@ -420,6 +425,7 @@ class StoredWordsStrategy:
                 questions.append(question)
         shares = [question.shares for question in questions]
         rankings = self.store.search_words(shares, k=search.k, filters=search.filters)
+        # None leaves out nothing: scores are at least 0.
         threshold = search.threshold or 0.0
         results: list[list[Chunk]] = [[] for _ in queries]
         for position, question, ranking in zip(positions, questions, rankings, strict=True):

@@ -297,6 +297,7 @@ class Searching:
                 several += question.queries
         # Deeper than asked for: fusion may lift a chunk that each ranking holds further down.
         depth = max(top_k, self.candidates)
+        # A retriever is never asked for nothing: some would still call their model or store.
         single_rankings: Iterator[list[Chunk]] = iter(())
         if single:
             single_rankings = iter(retriever.search(single, top_k))
@@ -308,6 +309,7 @@ class Searching:
             if len(question.queries) == 1:
                 rankings.append(next(single_rankings))
                 continue
+            # Rankings come in the order of queries: the next ones are this question's.
             fused = reciprocal_rank_fusion(
                 [next(several_rankings) for _ in question.queries],
                 weights=[query.weight for query in question.queries],
@@ -328,6 +330,7 @@ class Searching:
         metadata: dict[str, Any] = dict(self.retriever.metadata)
         if self.pre_retrieval.transforms:
             metadata[PRE_RETRIEVE] = transformed_object(queries)
+        # Of the question as it was asked, also where other texts were searched for.
         embedding = self.retriever.query_embedding(question)
         if embedding is not None:
             metadata["query_embedding"] = embedding
@@ -373,6 +376,7 @@ class PipelineRAG(RAGInterface):
         self.stages = stages
         # A method takes what was said before only where a stage behind it does.
         transforms = stages.searching.pre_retrieval.transforms
+        # A copy: the class's own is shared by all pipelines.
         histories = dict(type(self).histories)
         if not any(history_keyword(step.transform) for step in transforms):
             histories.pop("retrieve_with_metadata", None)
@@ -442,6 +446,7 @@ class PipelineRAG(RAGInterface):
         """
         generate: Any = self.stages.generator.generate
         options: dict[str, Said] = {}
+        # Without messages the user's generator is called as if it took none.
         if history:
             keyword = history_keyword(generate)
             if keyword is not None:
@@ -469,6 +474,7 @@ class PipelineRAG(RAGInterface):
             return results
         processed: list[RetrievalResult | Exception] = []
         for query, result in zip(queries, results, strict=True):
+            # It keeps its place: outcomes pair with queries by position.
             if isinstance(result, Exception):
                 processed.append(result)
             else:

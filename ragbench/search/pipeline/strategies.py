@@ -69,6 +69,7 @@ class RetrievalSettings(Checked):
         """
         Effort(ef=self.ef, exact=self.exact)  # refuses both at once
         Checked.__post_init__(self)
+        # Both are 0; None, a weight that is measured later, is not equal to 0.
         if self.dense_weight == self.sparse_weight == 0:
             raise ConfigError("one of the weights must be above 0")
 
@@ -203,6 +204,7 @@ class DenseStrategy:
         positions = [position for position, query in enumerate(queries) if query.strip()]
         if not positions:
             return results
+        # As passages are embedded, too: without characters that tokenizers stop at.
         texts = [readable_text(queries[position]) for position in positions]
         if search.kind == "passage":
             vectors = self.embedder.embed_passages(texts)
@@ -266,6 +268,7 @@ def exactly(strategy: Strategy) -> Strategy | None:
     A chunk that only the exact search finds was lost by the store's approximate index.
     """
     dense = dense_of(strategy)
+    # Nothing to take away: it compares no vectors, or all of them already.
     if dense is None or dense.store.is_exact or dense.effort.exact:
         return None
     exact = replace(dense, effort=Effort(exact=True))
@@ -334,6 +337,7 @@ class HybridStrategy:
         Stored results are used again only while it is the same.
         """
         dense_weight, sparse_weight = self.weights
+        # By these names for good: stored results are compared with them.
         return {
             "dense_weight": dense_weight,
             "sparse_weight": sparse_weight,
@@ -358,6 +362,7 @@ class HybridStrategy:
         More chunks of each ranking are fused than are wanted: a chunk in the middle of both may
         come before one at the top of a single one.
         """
+        # Never fewer than are asked for, or a short fusion could not fill the result.
         wider = replace(search, k=max(search.k, self.candidates))
         dense = self.dense.retrieve(queries, wider)
         sparse = self.sparse.retrieve(queries, wider)
@@ -384,6 +389,8 @@ class HybridStrategy:
         for name, ranking in zip(("dense", "sparse"), rankings, strict=True):
             for rank, chunk in enumerate(ranking, start=1):
                 if chunk.id in legs:
+                    # For readers only: four digits are enough, and the fused order does not need
+                    # them.
                     score = round(chunk.score or 0.0, 4)
                     legs[chunk.id][name] = {"rank": rank, "score": score}
         results: list[Chunk] = []
@@ -409,6 +416,7 @@ def hybrid(
         measured: the weight of vectors that the indexing measured; None where it could not.
     """
     dense_weight = settings.dense_weight
+    # Not `or`: a weight of 0 is one, and leaves the vectors out.
     if dense_weight is None:
         dense_weight = measured
     if dense_weight is None:

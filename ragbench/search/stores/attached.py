@@ -69,6 +69,7 @@ class ForeignCollection(OpenCollection[Reader]):
             rows = engine.sample(_SAMPLE)
             if not rows:
                 raise StoreError(f"{self.address}: the collection '{name}' is empty")
+            # Before fields are guessed, so that the id is not taken for a document's id, too.
             if not mapping.id:
                 mapping = replace(mapping, id=engine.key)
             self.mapping, self.guessed, self._absent = complete_mapping(name, mapping, rows)
@@ -77,7 +78,9 @@ class ForeignCollection(OpenCollection[Reader]):
         self.words = engine.words
         """What is searched by words; None where there is nothing."""
         self._reader = AttachedRows(self.mapping)
+        """Makes chunks of rows, and counts what is wrong with them for `warnings`."""
         self._sample = rows
+        """The rows that fields were guessed from; paths of filters are looked for in them, too."""
         self.native_filter = native
         self._unknown: dict[str, None] = {}
         """Fields of filters that no sampled row has."""
@@ -111,6 +114,7 @@ class ForeignCollection(OpenCollection[Reader]):
             is_reported: whether what is wrong with the rows that it finds is among `warnings` of
                 this one.
         """
+        # A shallow copy: engine, reader and sample are shared unless they are replaced below.
         view = copy(self)
         view.native_filter = None
         if not is_reported:
@@ -157,6 +161,7 @@ class ForeignCollection(OpenCollection[Reader]):
                 "has no full-text column, sparse vector or BM25 function, or several; name one "
                 "with --field words=FIELD"
             )
+        # Blank texts have no words: they find nothing, in every store alike.
         positions = [position for position, text in enumerate(texts) if text.strip()]
         ask = partial(self._matching_rows, texts)
         max_tied = self._engine.row_limit
@@ -215,6 +220,7 @@ class ForeignCollection(OpenCollection[Reader]):
         has keeps its name, and is noted for `warnings`: filters on it find nothing.
         """
         places = self.mapping.places()
+        # Filters test metadata, not the passage: ``text`` is a metadata field of that name.
         if name in places and name not in ("metadata", "text"):
             return places[name][0]
         objects: list[str] = []
@@ -242,7 +248,12 @@ class ForeignCollection(OpenCollection[Reader]):
         as of the same search.
         """
         fields = replace(
-            self.mapping, vector=self.space.vector or None, metric=None, words=None, language=None
+            # Metric, words and language follow behind, as the engine has them.
+            self.mapping,
+            vector=self.space.vector or None,
+            metric=None,
+            words=None,
+            language=None,
         )
         metric: str = self.space.metric
         if not self.space.metric_known:
@@ -280,6 +291,7 @@ class ForeignCollection(OpenCollection[Reader]):
                 f"(no index says how vectors are compared: {self.space.metric} is assumed; correct "
                 "it with --field metric=dot, euclid or manhattan)"
             )
+        # Its ranking weighs all words alike, which a reader of the figures has to know.
         if by_words and self.words and self.words.ranking.startswith("ts_rank"):
             lines.append(_NO_RARITY)
         return lines
@@ -350,6 +362,8 @@ def read_foreign(
         with database.connected() as connection:
             name = collection or _only_collection(database, connection)
             engine = database.read(connection, name, mapping)
+            # Before the test for None: an own collection may lie under another name, which `read`
+            # misses.
             if database.is_own(connection, name):
                 raise ConfigError(
                     f"{database.address}: ragbench itself has filled the collection '{name}': it "
@@ -364,6 +378,7 @@ def read_foreign(
         return ForeignCollection(
             name, mapping, engine=engine, database=database, native=native_filter
         )
+    # After an interruption, too: an embedded store would stay locked.
     except BaseException:
         database.close()
         raise

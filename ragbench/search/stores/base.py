@@ -415,6 +415,7 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
         message = " ".join(str(error).split())
         # Drivers may quote whole statements: 300 characters say what is wrong.
         problem = mask_text(message)[:300] or type(error).__name__
+        # An embedded store's address ends with its folder; a server's path is never looked at.
         _, _, path = address.partition(":")
         folder = Path(path)
         is_local = "://" not in address and folder.exists()
@@ -454,6 +455,7 @@ def top_k(
     for query, rows in enumerate(rankings):
         rows.sort(key=_best_first)
         limit_of_query = limit
+        # At the engine's own limit a longer tie stays cut where the engine cut it.
         while limit_of_query != row_limit:
             is_whole = len(rows) < limit_of_query  # the engine has no more
             if is_whole or rows[-1].score != rows[k - 1].score:
@@ -463,5 +465,6 @@ def top_k(
                 limit_of_query = min(limit_of_query, row_limit)
             [more_rows] = fetch([query], limit_of_query)
             rows = sorted(more_rows, key=_best_first)
+        # Cut only now: a tie of the last row could not be seen before.
         rankings[query] = rows[:k]
     return rankings

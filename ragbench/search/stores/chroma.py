@@ -36,12 +36,14 @@ def open_chroma(address: str) -> ChromaDatabase:
     """
     options: dict[str, Any]
     folder = address.removeprefix("chroma:")
+    # Unchanged where the address has no such prefix: it may be that of a server.
     if folder and folder != address:
         if not Path(folder).is_dir():
             raise StoreError(f"{address}: there is no such folder")
         kind = "PersistentClient"
         options = {"path": folder}
     else:
+        # User and password are dropped: the client is opened without a login.
         bare, _, _ = server_url(address, "Chroma", "chroma:FOLDER or chroma+http://HOST:8000")
         url = urlsplit(bare)
         kind = "HttpClient"
@@ -108,6 +110,7 @@ class ChromaDatabase(ReadableDatabase):
         row = collection.get(limit=1, include=["embeddings"])
         vectors = row["embeddings"]
         dimension = None
+        # Not the truth of `vectors`: it may be an array, which has none.
         if len(vectors):
             dimension = len(vectors[0])
         space = Space(vector="", dimension=dimension, metric=metric)
@@ -161,6 +164,7 @@ class Chroma:
             parts.append(_where(filters))
         if native is not None:
             parts.append(checked_native(native, dict, "Chroma", _NATIVE))
+        # None, as Chroma refuses an empty object.
         if not parts:
             return None
         return _joined_tests(parts, "$and")

@@ -165,6 +165,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
         """
         queries, positions = self._queries(vectors)
         ask = partial(self._nearest_rows, queries, effort)
+        # Engines of ragbench's own collections need no such attribute: they have no limit.
         max_tied = getattr(self._engine, "row_limit", None)
         return self._ranked(ask, positions, len(queries), k=k, filters=filters, max_tied=max_tied)
 
@@ -362,6 +363,7 @@ class OwnCollection(OpenCollection[Writer]):
             identity: what the vectors are made by and of, as JSON; None leaves the stored one.
         """
         with self.working() as engine:
+            # Read anew: all but the mark stays as another process may have left it.
             info = replace(engine.read_info(), complete=complete)
             if identity is not None:
                 info = replace(info, identity=check_identity(identity))
@@ -384,6 +386,7 @@ class OwnCollection(OpenCollection[Writer]):
             chunk_count = counted(len(chunks), "chunk")
             raise StoreError(f"{chunk_count} came with {counted(len(rows), 'vector')}")
         encoded = [encode(chunk) for chunk in chunks]  # all, so that each is checked
+        # Of each id the position of its last chunk, ordered by where the id came first.
         last_positions: dict[str, int] = {}
         for position, chunk in enumerate(chunks):
             last_positions[chunk.id] = position
@@ -480,14 +483,14 @@ class OwnCollection(OpenCollection[Writer]):
 
         Args:
             queries: weights of words by their numbers, scaled so that no score leaves [-1, 1],
-                where it
-                would be cut off.
+                where it would be cut off.
             k: chunks of each query, at least 1.
             filters: only chunks that pass are found.
         """
         ask = partial(self._best_sums, queries)
         count = len(queries)
         # Many chunks may tie by words: of a question of one word, all of equal length.
+        # More than `k` in any case, or no tie could be seen.
         max_tied = max(_MAX_TIED, k + 1)
         return self._ranked(ask, range(count), count, k=k, filters=filters, max_tied=max_tied)
 
@@ -504,6 +507,7 @@ class OwnCollection(OpenCollection[Writer]):
             condition: the filters in the engine's language.
         """
         batch_queries = [queries[position] for position in batch]
+        # Only collections with `words` are asked so, and their engines rank by words.
         return cast("WordWriter", self._engine).best_sums(batch_queries, limit, condition)
 
     def word_weights(self, numbers: Sequence[int]) -> list[float | None]:
@@ -566,6 +570,7 @@ def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Ro
     """
     try:
         rows = np.asarray(vectors)
+        # What is float32 already is checked without a copy.
         if rows.dtype != np.float32:
             rows = rows.astype(np.float64)
     except (TypeError, ValueError) as error:

@@ -77,7 +77,10 @@ class ReadableDatabase(ABC):
         self.folder = folder
         self._open_client = open_client
         self._connection: Any = None
+        """None before the first use, and after `close`."""
         self._open: Counter[str] = Counter()
+        """How many uses of each collection are open; the connection ends with the last."""
+        # Taken again by a thread that has it: closing the last collection closes the database.
         self._lock = threading.RLock()
 
     @abstractmethod
@@ -147,6 +150,7 @@ class ReadableDatabase(ABC):
         The engine's exceptions in it become a `StoreError`; only one thread at a time is in it.
         """
         with self._lock:
+            # Loaded here, and not when it is made: importing an engine's package takes time.
             if not self.failures:
                 self.failures = self.load()
             with engine_failures(self.address, self.failures):
@@ -246,6 +250,7 @@ class WritableDatabase(ReadableDatabase):
         checked = check_identity(identity)
         info = CollectionInfo(name=name, dimension=dimension, identity=checked, words=words)
         with self.connected() as connection:
+            # Another process may still make it in between: `make` has to notice that itself.
             if name in self.names(connection):
                 raise StoreError(f"{self.address}: there is a collection '{name}' already")
             self.make(connection, info)
@@ -266,6 +271,7 @@ class WritableDatabase(ReadableDatabase):
                 if names:
                     present = f"there are: {names}"
                 raise StoreError(f"{self.address}: there is no collection '{name}'; {present}")
+            # Made first, counted then: one whose record cannot be read is not open.
             store = OwnCollection(engine, name, self, lambda: self._release(name))
             self._open[name] += 1
             return store
@@ -285,6 +291,7 @@ class WritableDatabase(ReadableDatabase):
         A collection that is open several times is let go of (`detach`) with its last use only.
         """
         with self._lock:
+            # Closed as a whole meanwhile: there is nothing left to let go of.
             if self._connection is None:
                 return
             self._open[name] -= 1
@@ -370,6 +377,7 @@ def check_name(name: object) -> None:
     """
     if not isinstance(name, str) or not name or name.isspace():
         raise StoreError(f"a collection needs a name, found {name!r}")
+    # Printable: a line break would split the line of a list.
     if len(name) > _MAX_NAME or not name.isprintable():
         raise StoreError(
             f"the collection's name {name[:60]!r} is not a valid name: give at most {_MAX_NAME} "
@@ -445,6 +453,7 @@ def sole_writer(folder: Path | None, address: str, *, patience: float = 0.0) -> 
         lock.acquire(timeout=patience)
     except Timeout as error:
         raise being_written(address) from error
+    # The folder cannot be made, or its lock cannot be written.
     except OSError as error:
         lock.release()
         raise StoreError(f"{address}: cannot be written: {error.strerror}") from error
@@ -469,6 +478,7 @@ def placed_address(address: str, folder: Path) -> str:
     started. Addresses of servers stay as they are.
     """
     engine, _, path = address.partition(":")
+    # ``qdrant+http`` is no such engine: addresses of servers pass unchanged.
     if not path or engine not in _ON_DISK:
         return address
     return f"{engine}:{beside(folder, path)}"
@@ -491,6 +501,7 @@ def check_store_address(address: str) -> str:
     Raises:
         ConfigError: it only reads collections of that engine, or there is no engine of that name.
     """
+    # First, for a message that says what such an engine can be used for.
     if is_read_only(address):
         raise ConfigError(
             f"'{mask_url(address)}': ragbench searches collections of {_engine_name(address)} and "
@@ -568,6 +579,7 @@ def open_store(address: str, collection: str) -> OwnCollection:
     database = open_database(address)
     try:
         return database.open(collection)
+    # After an interruption, too: an embedded store would stay locked.
     except BaseException:
         database.close()
         raise

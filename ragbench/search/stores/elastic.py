@@ -233,6 +233,7 @@ class Elasticsearch:
                 "prefix": {self._whole_value_field(field): {"value": text}}
             },
         )
+        # A list, as both kinds of search take their filters so.
         parts: list[dict[str, Any]] = []
         if filters is not None:
             parts.append(dialect(filters))
@@ -259,6 +260,7 @@ class Elasticsearch:
         Raises:
             ConfigError: an exact search is wanted, and the index searches through its graph alone.
         """
+        # Even with all candidates a graph may miss some: no number of them is an exact search.
         if effort.exact and not self.is_exact:
             raise ConfigError(
                 f"the index '{self.name}' is searched through its graph alone: leave exact out, "
@@ -277,6 +279,7 @@ class Elasticsearch:
         Args:
             ef: how many candidates each shard looks at; None for `_CANDIDATES`.
         """
+        # Fewer candidates than wanted documents are refused.
         candidates = max(ef or _CANDIDATES, limit)
         knn: dict[str, Any] = {
             "field": self.space.vector,
@@ -299,6 +302,7 @@ class Elasticsearch:
         for text in texts:
             match = {"match": {self.words.field: {"query": text}}}
             clauses: dict[str, Any] = {"must": [match]}
+            # As a filter, and not among `must`: it must not change the score.
             if condition:
                 clauses["filter"] = condition
             results.append(self._found_rows({"query": {"bool": clauses}}, limit))
@@ -348,6 +352,7 @@ class Elasticsearch:
         if field is None or field["type"] not in _TEXT_TYPES:
             return name
         subfields = cast("Mapping[str, Any]", field.get("fields") or {})
+        # Any name: it is mostly "keyword", but the mapping decides.
         for subfield, settings in subfields.items():
             if settings.get("type") == "keyword":
                 return f"{name}.{subfield}"
@@ -413,6 +418,7 @@ class OpenSearch(Elasticsearch):
             ef: how many candidates the index looks at; None leaves it to the index.
         """
         knn: dict[str, Any] = {"vector": query, "k": limit}
+        # With a smaller value fewer documents than wanted could come back.
         if ef is not None:
             knn["method_parameters"] = {"ef_search": max(ef, limit)}
         if condition:
@@ -489,6 +495,7 @@ def _measure_of_score(score: float, space_type: str) -> float:
     if space_type in ("cosine", "dot_product", "cosinesimil"):
         return 2 * score - 1
     if space_type in ("l2_norm", "l2"):
+        # A rounded score may be a little above 1: its distance is 0.
         return -math.sqrt(max(1 / score - 1, 0.0))
     if score >= 1:
         return score - 1

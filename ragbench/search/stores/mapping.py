@@ -114,6 +114,7 @@ class FieldMapping:
                 named.
         """
         vector = self.vector
+        # A vector without a name is the empty text, which is in the list, too.
         if vector is None and len(vectors) == 1:
             return vectors[0]
         if vector is not None and vector in vectors:
@@ -148,6 +149,7 @@ class FieldMapping:
             ConfigError: the collection has no such field as the user names.
         """
         words = self.words or usual
+        # Of several, none is chosen unasked: they may hold other words, such as a title's.
         if words is None and len(fields) == 1:
             return fields[0]
         if words is not None and words not in fields:
@@ -241,6 +243,7 @@ def _absent_fields(name: str, mapping: FieldMapping, sample: _Sample) -> list[st
             is_present = any(value is not None for value in sample.values(path))
             if is_present:
                 continue
+            # Noted before the error: for all other roles the search goes on without the field.
             absent.append(f"{role}={path}")
             if role in ("text", "id"):
                 raise ConfigError(
@@ -273,6 +276,7 @@ class _Sample:
 
         A user who has to name a field chooses among them.
         """
+        # A dict as an ordered set: a path comes where it was first seen.
         paths: dict[str, None] = {}
         for row in self._rows:
             paths.update(dict.fromkeys(row.fields))
@@ -350,6 +354,7 @@ def _is_document_id(value: object) -> bool:
     if isinstance(value, str):
         # LlamaIndex writes "None" for what is not there.
         return value not in ("", "None")
+    # Not `isinstance`: True and False would pass for numbers.
     return type(value) is int
 
 
@@ -365,6 +370,7 @@ def json_value(value: object) -> Any:
             pairs, or values that are nested too deep.
     """
     try:
+        # Written and read back: what results is plain, whatever types the client has.
         text = orjson.dumps(value, _json_replacement, orjson.OPT_NON_STR_KEYS)
         plain = orjson.loads(text)
     except (TypeError, RecursionError) as error:
@@ -384,6 +390,7 @@ def _json_replacement(value: object) -> object:
         return value.hex()
     if isinstance(value, Mapping):
         return dict(cast("Mapping[object, object]", value))
+    # A set has no order: its list may differ from run to run.
     if isinstance(value, (set, frozenset, tuple)):
         return list(cast("Iterable[object]", value))
     return str(value)
@@ -418,6 +425,7 @@ class AttachedRows:
         self._paths = {name: path for name, (path,) in places.items()}
         """The paths of text, id, document and title, by name; of those that are known."""
         self._getters = {name: getter(path) for name, path in self._paths.items()}
+        """What reads the value of a role off a row, by the role's name."""
         self._troubled: dict[str, dict[str, None]] = {}
         """The ids of the rows that had a trouble, each once, in order."""
 
@@ -441,6 +449,7 @@ class AttachedRows:
         for trouble, ids in self._troubled.items():
             has = "has" if len(ids) == 1 else "have"
             problem = _TROUBLES[trouble].format(**paths)
+            # The first that had it, which is there again in the next run.
             example = shortened_line(next(iter(ids)))
             lines.append(f"{counted(len(ids), 'row')} {has} {problem} (such as '{example}')")
         return lines
@@ -490,6 +499,7 @@ class AttachedRows:
                 self.note("id", own_id)
             else:
                 id_ = mapped
+        # Numbers begin at 2, as the first row with the id is the first of them.
         if id_ in used_ids:
             self.note("duplicate", id_)
             number = 2
@@ -516,6 +526,7 @@ class AttachedRows:
             groups = _picked_groups(fields, self._metadata_paths)
         for place, values in groups:
             for name, value in values.items():
+                # Until the name is free: `meta.meta.year` where `meta.year` is taken, too.
                 while name in metadata:
                     name = f"{place}.{name}"
                 metadata[name] = value
@@ -585,6 +596,7 @@ def _all_groups(fields: Mapping[str, object]) -> FieldGroups:
     for name, value in fields.items():
         if name not in METADATA_NAMES or not is_object(value):
             row_fields[name] = value
+    # First, so that a field of the row itself keeps its short name.
     yield "row", row_fields
     for name in METADATA_NAMES:
         value = fields.get(name)

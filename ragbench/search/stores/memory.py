@@ -168,7 +168,9 @@ class Memory:
         self._folder = folder
         self._lock = threading.RLock()
         self._chunks: list[Chunk] = []
+        """In the order of the rows of `_vectors`."""
         self._digests: dict[str, str] = {}
+        """Of each chunk, by id: an indexing embeds only those that have another."""
         self._positions: dict[str, int] = {}
         """Of each id among the chunks, and in the array of vectors."""
         self._vectors: Rows = np.zeros((0, info.dimension), dtype=np.float32)
@@ -178,6 +180,7 @@ class Memory:
         self._passing_positions: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
         """The chunks that pass it."""
         self._unsaved = True
+        """Whether the folder is behind: `save` writes only then."""
 
     @classmethod
     def load(cls, name: str, address: str, folder: Path) -> Memory:
@@ -226,6 +229,7 @@ class Memory:
 
         Deferred writes make an indexing of many batches fast; `write_info` calls this.
         """
+        # Held while writing: a write in between would leave files that do not fit.
         with self._lock:
             if self._folder is not None and self._unsaved:
                 try:
@@ -244,6 +248,7 @@ class Memory:
         """
         lines = b"".join(_line_of_chunk(encode(chunk)) for chunk in self._chunks)
         vectors = self._vectors[: len(self._chunks)]
+        # Any size that fits a file's name: it tells the states of one folder apart.
         content = blake2b(lines, digest_size=10)
         content.update(np.ascontiguousarray(vectors).tobytes())
         digest = content.hexdigest()
@@ -352,6 +357,7 @@ class Memory:
         with self._lock:
             chunks: list[Chunk] = []
             for id_ in ids:
+                # In the order of the ids that were asked for, which no caller relies on.
                 position = self._positions.get(id_)
                 if position is not None:
                     chunks.append(self._chunks[position])
@@ -449,6 +455,7 @@ class Memory:
         threshold = -math.inf
         if k < len(rough_scores):
             kth_from_below = len(rough_scores) - k
+            # `np.partition` orders upwards: the k-th best lies k places from the end.
             kth_best = np.partition(rough_scores, kth_from_below)[kth_from_below]
             threshold = kth_best - _ROUNDING
         positions = (rough_scores >= threshold).nonzero()[0]
@@ -456,6 +463,7 @@ class Memory:
             positions = passing[positions]
         vectors = self._vectors[positions].astype(np.float64)
         scores = (vectors * query).sum(axis=1)
+        # A stable order: which of equal scores are cut is the same each time.
         if k < len(scores):  # `top_k` sorts them, so here is only a cut
             order = np.argsort(-scores, kind="stable")[:k]
             positions = positions[order]

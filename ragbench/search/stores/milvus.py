@@ -56,6 +56,7 @@ def open_milvus(address: str) -> MilvusDatabase:
     """
     path = address.removeprefix("milvus:")
     if address.startswith("milvus:") and path:
+        # pymilvus would take any other path for the address of a server.
         if not path.endswith(".db"):
             raise ConfigError(f"'{address}': the path of Milvus Lite ends with .db")
         if not Path(path).exists():
@@ -203,6 +204,7 @@ class Milvus:
         for index_name in self.client.list_indexes(self.name):
             index = self.client.describe_index(self.name, index_name)
             is_of_vector = index["field_name"] == self.space.vector
+            # Also of AUTOINDEX it is not known to compare all, so it counts as approximate.
             if is_of_vector and index.get("index_type") != "FLAT":
                 return False
         return True
@@ -251,6 +253,7 @@ class Milvus:
             limit: the most entities of one query.
             condition: an expression of Milvus; empty for none.
         """
+        # Left empty, the index is searched with its own settings.
         search_params: dict[str, Any] = {}
         if effort.ef is not None:
             search_params["params"] = {"ef": effort.ef}
@@ -353,6 +356,7 @@ def _range_test(name: str, range_: Range) -> str:
             "the native filter"
         )
     tests: list[str] = []
+    # `repr` keeps all digits of a float.
     for word, limit in range_.limits().items():
         tests.append(f"{name} {_SIGNS[word]} {limit!r}")
     return f"({' and '.join(tests)})"
@@ -386,6 +390,7 @@ def _metric_of_index(client: Any, name: str, vector: str) -> MetricName:
     for index_name in client.list_indexes(name):
         index = client.describe_index(name, index_name)
         metric = index["metric_type"]
+        # Fields of words have indexes, too, by metrics of their own.
         if index["field_name"] == vector and metric in _METRICS:
             return _METRICS[metric]
     raise ConfigError(

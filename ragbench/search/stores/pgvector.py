@@ -205,6 +205,7 @@ class PgvectorDatabase(WritableDatabase):
             template = tables.table("ragbench.search.stores", "pgvector")["make"]
             statements = template.format(table=_own_table(info.name), dimension=info.dimension)
             connection.execute(statements)
+            # With the table in one transaction: neither is ever there without the other.
             entry = (info.name, info_to_json(info))
             connection.execute(f"INSERT INTO {_INFOS} VALUES (%s, %s)", entry)
 
@@ -219,6 +220,7 @@ class PgvectorDatabase(WritableDatabase):
         try:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except require("psycopg", extra="pgvector").Error as error:
+            # Its first line names the cause; hints and positions follow.
             problem = str(error).splitlines()[0]
             raise StoreError(
                 f"{self.address}: pgvector cannot be used there ({problem}): "
@@ -253,6 +255,8 @@ class PgvectorDatabase(WritableDatabase):
             return
         delete = f"DELETE FROM {_INFOS} WHERE name = %s RETURNING name"
         with connection.transaction():
+            # Only where an entry was removed is the table ragbench's: another's may have the same
+            # name.
             if fetch_rows(connection, delete, name):
                 connection.execute(f"DROP TABLE {_own_table(name)}")
 
@@ -289,13 +293,16 @@ class PgvectorTable:
         self._lexemes = lexemes
         self._connection = connection
         self._table = escaped(table.sql)
+        """The table's name as statements with placeholders hold it."""
         self._part = table.part
         """The collection of LangChain's in its shared table; None for all rows."""
         self._readable = [column for column in table.columns if column.kind not in _LEFT_OUT]
+        """The columns that rows come with, and that filters may test."""
         self._column_names = [column.name for column in self._readable]
         self._vector = quoted(space.vector)
         kinds = {column.name: column.kind for column in table.columns}
         self._vector_kind = kinds[space.vector]
+        """Query vectors are cast to it: half vectors compare with half vectors only."""
 
     def count(self) -> int:
         """How many rows of the table have a vector: those that a search can find.
@@ -359,6 +366,7 @@ class PgvectorTable:
             for row in rows:
                 # A vector as pgvector writes it: [0.25,-0.5]. `repr` keeps all digits.
                 numbers = ",".join(map(repr, row.tolist()))
+                # In the order of the placeholders: vector, values of the condition, limit.
                 hits = self._fetch(select, f"[{numbers}]", *values, limit)
                 rankings.append([self._row_of_hit(hit) for hit in hits])
         return rankings
@@ -382,6 +390,8 @@ class PgvectorTable:
         rankings: Rankings = []
         for text in texts:
             question = text.replace("\0", " ")  # which PostgreSQL refuses
+            # In the order of the placeholders: configuration, question, values of the condition,
+            # limit.
             hits = self._fetch(select, self._lexemes.configuration, question, *values, limit)
             ranking: list[Row] = []
             for hit in hits:
@@ -502,6 +512,7 @@ class OwnTable(PgvectorTable):
         """
         columns = [quoted(name) for name in _COLUMNS]
         names = ", ".join(columns)
+        # All but the first, ``chunk_id``, by which an old row is recognised.
         assignments = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns[1:])
         # COPY is the fastest way in, and cannot replace rows: that is done from a temporary table.
         jsonb = require("psycopg.types.json", extra="pgvector").Jsonb
@@ -513,6 +524,8 @@ class OwnTable(PgvectorTable):
                 for chunk, vector in zip(chunks, rows, strict=True):
                     fields = {**plain(chunk), "embedding": vector}
                     for name in ("metadata", "dates", "fields"):
+                        # An absent value stays SQL's null: wrapped, it would be the null of JSON,
+                        # which is a value.
                         if fields[name] is not None:
                             fields[name] = jsonb(fields[name], orjson.dumps)
                     copy.write_row([fields[name] for name in _COLUMNS])
@@ -534,6 +547,7 @@ class OwnTable(PgvectorTable):
 
         Unknown ids are left out. `read` makes chunks of them.
         """
+        # The score goes unread; `_row_of_hit` expects one in the first place.
         select = f"SELECT {self._selected_columns('0')} FROM {self._table} WHERE chunk_id = ANY(%s)"
         rows = self._connection.execute(select, (list(ids),), binary=True).fetchall()
         return [self._row_of_hit(row).fields for row in rows]

@@ -222,6 +222,7 @@ class _Json(Record, kw_only=False):
             test: SQL over ``item``, with one placeholder.
             value: of the placeholder.
         """
+        # A value that is no list is made one of one item, so that one query serves both.
         items = (
             f"jsonb_array_elements(CASE jsonb_typeof({self.value}) WHEN 'array' THEN {self.value} "
             f"ELSE jsonb_build_array({self.value}) END)"
@@ -351,6 +352,8 @@ def _tests_of_field(field: str, columns: Sequence[SqlColumn]) -> _Column:
         keys: Sequence[str] = ()
         if path:
             keys = path.split(".")
+        # The type json knows no containment; jsonb is not changed by the cast, and its indexes
+        # serve.
         return _Json(f"{sql}::jsonb", keys)
     if column.kind in (*_NUMBERS, *_TEXTS, "bool"):
         return _Plain(sql, column.kind)
@@ -457,6 +460,7 @@ def _date_bounds(range_: Range) -> dict[str, Any]:
     days: dict[str, Any] = {}
     for word, bound in range_.bounds().items():
         text = str(bound)
+        # By length, as the filter has checked the form already.
         if len(text) == len("2024"):
             text += "-01-01"
         elif len(text) == len("2024-05"):

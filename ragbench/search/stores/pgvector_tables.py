@@ -132,6 +132,7 @@ def _visible_table(connection: Any, *parts: str) -> str | None:
     """
     quoted_parts: list[str] = []
     for part in parts:
+        # Quoted, or PostgreSQL would lower its letters.
         doubled_quotes = part.replace('"', '""')
         quoted_parts.append(f'"{doubled_quotes}"')
     name = ".".join(quoted_parts)
@@ -173,6 +174,7 @@ def index_metrics(connection: Any, table: SqlTable, vector: SqlColumn) -> list[M
     metrics: list[MetricName] = []
     for (operator_class,) in catalogue_rows(connection, "operators", table.sql, vector.name):
         parts = str(operator_class).split("_")  # such as halfvec_l2_ops
+        # Others, such as bit_hamming_ops, compare what is not searched here.
         if len(parts) == 3 and parts[1] in _METRICS:
             metrics.append(_METRICS[parts[1]])
     return metrics
@@ -184,6 +186,7 @@ def stored_dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int
     None where no row has a vector.
     """
     name = quoted(vector.name)
+    # One row is enough: pgvector's operators refuse vectors of different lengths.
     query = f"SELECT vector_dims({name}) FROM {escaped(table.sql)} WHERE {name} IS NOT NULL LIMIT 1"
     rows = fetch_rows(connection, query)
     if not rows:

@@ -253,6 +253,7 @@ class ClientCollection:
             condition: a filter of Qdrant; None for none.
             effort: how many vectors Qdrant's index looks at.
         """
+        # Of questions without words none is left to be asked.
         if not queries:
             return []
         models = qdrant_models()
@@ -309,6 +310,7 @@ class QdrantPayloads(ClientCollection):
             parts.append(payload_filters(filters))
         if native is not None:
             parts.append(payload_filters.native(native))
+        # Each part is a filter by itself, and all must hold.
         return models.Filter(must=parts) if parts else None
 
     @property
@@ -318,6 +320,7 @@ class QdrantPayloads(ClientCollection):
         Reports measure by exact searches how many chunks an index misses.
         """
         local = require("qdrant_client.local.qdrant_local", extra="qdrant").QdrantLocal
+        # The client has no public word for its mode.
         return isinstance(self._client._client, local)
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
@@ -486,6 +489,7 @@ class OwnPoints(ClientCollection):
                 vectors[WORDS] = self._sparse_vector(chunk.words)
             payload: dict[str, Any] = {}
             for name, value in fields.items():
+                # Only these two: an offset of 0 and a flag that is false are kept.
                 if value not in (None, {}):
                     payload[name] = value
             # The names by themselves, which filters ask for: see `OwnFilters`.
@@ -514,6 +518,7 @@ class OwnPoints(ClientCollection):
                 if kind and '"' not in name and "\\" not in name:
                     kinds.setdefault(name, kind)
         free = _MAX_INDEXED_FIELDS - len(self._indexed)
+        # Sorted, so that not the order of a set decides which fields are indexed.
         new_names = sorted(kinds.keys() - self._indexed)[:free]
         for name in new_names:
             path = written_path(["metadata", name])
@@ -552,6 +557,7 @@ class OwnPoints(ClientCollection):
         digests: dict[str, str] = {}
         offset = None
         while True:
+            # Only these two keys: texts and vectors of a whole collection would fill the memory.
             records, offset = self._next_page(["chunk_id", "digest"], offset)
             for record in records:
                 payload = record.payload
@@ -622,6 +628,7 @@ class OwnPoints(ClientCollection):
                 vector = vectors[point.payload["chunk_id"]]
                 place = list(vector.indices).index(word)
                 value_in_chunk = vector.values[place]
+                # The score is the product of both weights; one of 0 tells nothing of the other.
                 if value_in_chunk:
                     weight = float(point.score) / float(value_in_chunk)
             weights.append(weight)

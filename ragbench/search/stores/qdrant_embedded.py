@@ -65,6 +65,7 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         super().__init__(f"qdrant:{path}", folder=path)
         self._path = path
         self._shards: dict[str, Any] = {}
+        """The engine's own objects of the loaded collections, by name; none loads twice."""
 
     def load(self) -> tuple[type[Exception], ...]:
         """Every exception: Qdrant's embedded engine raises plain ``Exception`` for its failures.
@@ -120,10 +121,12 @@ class QdrantEmbeddedDatabase(WritableDatabase):
             sparse = {WORDS: words}
         config = connection.EdgeConfig(vectors={DENSE: dense}, sparse_vectors=sparse)
         shard = connection.EdgeShard.create(str(folder / _SHARD), config)
+        # The fields that filters of every collection may test (`OwnFilters`).
         keyword = connection.PayloadSchemaType.Keyword
         for name in ("document_id", "lists", "spelled"):
             shard.update(connection.UpdateOperation.create_field_index(name, keyword))
         shard.flush()
+        # Kept open: `attach` follows, and a shard cannot be loaded a second time.
         self._shards[info.name] = shard
         _write_info(folder / _INFO, info)
 
@@ -373,6 +376,7 @@ def open_foreign_qdrant(address: str) -> QdrantServerDatabase:
         StoreError: the folder is none of the client's local mode.
     """
     path = Path(address.removeprefix("qdrant:"))
+    # Without a folder it is neither: `open_server` refuses it and names the forms of an address.
     if not address.startswith("qdrant:") or path == Path():
         return open_server(address)
     if not (path / _MARK).is_file():

@@ -62,6 +62,7 @@ def written_path(keys: Sequence[str]) -> str:
     """
     parts: list[str] = []
     for key in keys:
+        # Other characters, dots above all, would end the key.
         if _BARE.fullmatch(key):
             parts.append(key)
         else:
@@ -188,6 +189,7 @@ class PayloadFilters:
             return self._field_test(range_.field, range=self._range(**limits))
         dates: dict[str, datetime] = {}
         for word, limit in limits.items():
+            # With a zone, as `_EPOCH` has one: without it the time could be read as local.
             dates[word] = _EPOCH + timedelta(milliseconds=limit)
         return self._field_test(range_.field, range=self.models.DatetimeRange(**dates))
 
@@ -248,6 +250,7 @@ class OwnFilters(PayloadFilters):
         So fields that are lists pass by their names, which ragbench writes into ``lists``.
         """
         is_list = _Tests(must=[self._names_field("lists", key)])
+        # Taken here: within the lambda a bare `super()` would bind to `path`.
         is_not_empty = super().exists
         return self._at_either_place(
             key, lambda path: _any_holds([is_not_empty(path), is_list], self.models)

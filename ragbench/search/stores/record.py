@@ -145,6 +145,7 @@ def check_id(value: object) -> None:
             f"the chunk's id {_shortened_id(value)!r} holds a NUL character or half of a surrogate "
             "pair, which no store keeps"
         )
+    # In bytes, as PostgreSQL counts what it can index.
     if len(value.encode()) > MAX_ID:
         raise StoreError(f"the chunk's id '{_shortened_id(value)}' is longer than {MAX_ID} bytes")
 
@@ -242,6 +243,7 @@ def _leads_to(metadata: Mapping[str, Any], name: str, value: object) -> bool:
             node = cast("Any", node).get(key)
         else:
             node = None
+    # The very object: an equal value in another place is another field.
     return node is value
 
 
@@ -338,6 +340,7 @@ def check_words(database: object, words: WordsForm | None) -> None:
     Raises:
         ConfigError: words are to be kept, and the database has no ranking of its own.
     """
+    # Read off the database, as those of other packages may lack the attribute.
     if words is None or getattr(database, "ranks_words", False):
         return
     raise ConfigError(
@@ -366,6 +369,7 @@ def fastembed_words(text: str, language: str) -> list[int]:
         raise ConfigError(f"--field language={language}: there are stemmers for {languages}")
     letters = re.sub(r"[^\w]", " ", text.lower())
     words = [word for word in letters.split() if len(word) <= _MAX_WORD_LENGTH]
+    # In fastembed's order: cut, measured, then stemmed. Another order gives other numbers.
     stems = stemmer.Stemmer(language).stemWords(words)
     return sorted({abs(hashed(stem)) for stem in stems})
 
