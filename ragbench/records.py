@@ -133,6 +133,7 @@ from ragbench.core.validation import WordCount as WordCount
 from ragbench.gate.config import LatencyBudget as LatencyBudget
 from ragbench.gate.config import SliceGate as SliceGate
 from ragbench.gate.config import Undecided as Undecided
+from ragbench.io.ratings import RatingBound as RatingBound
 from ragbench.search.pipeline.documents import Indexing as Indexing
 from ragbench.search.pipeline.documents import IndexingSettings as IndexingSettings
 from ragbench.search.pipeline.pipeline import OpenPipeline as OpenPipeline

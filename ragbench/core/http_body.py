@@ -107,9 +107,9 @@ async def _unpacked_pieces(response: Any) -> AsyncIterator[bytes]:
     is_first = True
     async for part in response.stream:
         # Seen at the first part alone: behind it any byte may be anything.
-        if is_first and packing == "deflate" and not _has_zlib_header(part):
+        if is_first and part and packing == "deflate" and not _has_zlib_header(part):
             unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
-        is_first = False
+        is_first = is_first and not part
         while part:
             try:
                 yield unpacker.decompress(part, _PIECE)

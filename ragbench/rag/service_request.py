@@ -445,9 +445,12 @@ def _filled_address(address: str, values: Mapping[str, object]) -> str:
 
     A question with an ampersand stays one parameter.
     """
-    return _PLACEHOLDER.sub(
-        lambda match: quote(_placeholder_text(values.get(match["name"] or "")), safe=""), address
-    )
+    return _PLACEHOLDER.sub(partial(_escaped_replacement, values), address)
+
+
+def _escaped_replacement(values: Mapping[str, object], match: re.Match[str]) -> str:
+    """The text in place of one placeholder of an address, escaped: it may hold any character."""
+    return quote(_replacement_of_placeholder(values, match), safe="")
 
 
 def _with_parameters(address: str, fields: Mapping[str, object]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
@@ -43,12 +44,16 @@ def open_chroma(address: str) -> ChromaDatabase:
         kind = "PersistentClient"
         options = {"path": folder}
     else:
-        # User and password are dropped: the client is opened without a login.
-        bare, _, _ = server_url(address, "Chroma", "chroma:FOLDER or chroma+http://HOST:8000")
+        forms = "chroma:FOLDER or chroma+http://HOST:8000"
+        bare, user, password = server_url(address, "Chroma", forms)
         url = urlsplit(bare)
         kind = "HttpClient"
         is_encrypted = url.scheme == "https"
         options = {"host": url.hostname, "port": url.port or _PORT, "ssl": is_encrypted}
+        if user:
+            # Chroma's client has no login of its own: this one is that of a proxy before it.
+            login = b64encode(f"{user}:{password}".encode()).decode()
+            options["headers"] = {"Authorization": f"Basic {login}"}
 
     return ChromaDatabase(mask_url(address), lambda: _chroma_client(kind, options))
 

@@ -390,8 +390,10 @@ def _json_replacement(value: object) -> object:
         return value.hex()
     if isinstance(value, Mapping):
         return dict(cast("Mapping[object, object]", value))
-    # A set has no order: its list may differ from run to run.
-    if isinstance(value, (set, frozenset, tuple)):
+    if isinstance(value, (set, frozenset)):
+        # A set has no order: without one its list would differ from run to run.
+        return sorted(cast("Iterable[object]", value), key=repr)
+    if isinstance(value, tuple):
         return list(cast("Iterable[object]", value))
     return str(value)
 

@@ -292,6 +292,8 @@ class PgvectorTable:
             self.words = lexemes.words
         self._lexemes = lexemes
         self._connection = connection
+        self._table_name = table.sql
+        """The table's name as PostgreSQL's catalogue is asked for it."""
         self._table = escaped(table.sql)
         """The table's name as statements with placeholders hold it."""
         self._part = table.part
@@ -341,7 +343,7 @@ class PgvectorTable:
 
         Reports measure by exact searches how many chunks such an index misses.
         """
-        return not catalogue_rows(self._connection, "approximate", self._table)
+        return not catalogue_rows(self._connection, "approximate", self._table_name)
 
     def nearest(self, rows: Rows, limit: int, condition: Sql, effort: Effort) -> Rankings:
         """The rows nearest to each query vector, one statement each.

@@ -148,6 +148,11 @@ def test_an_address_may_hold_the_question(echo: str) -> None:
     assert asked(rag, "a/b?") == ["GET", "/ask/a%2Fb%3F", None]
 
 
+def test_doubled_braces_in_an_address_are_sent_as_single_ones(echo: str) -> None:
+    rag = as_rag(f"GET:{echo}/{{{{tenant}}}}/{{query}}", take={"answer": ".answer"})
+    assert asked(rag, "a") == ["GET", "/%7Btenant%7D/a", None]
+
+
 def test_a_form_is_sent_where_the_header_says_so(echo: str) -> None:
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     rag = as_rag(f"POST:{echo}/ask", send=ASK, take={"answer": ".answer"}, headers=headers)

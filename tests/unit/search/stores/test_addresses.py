@@ -12,6 +12,7 @@ import pytest
 
 from ragbench import attach, open_store
 from ragbench.errors import ConfigError, MissingExtraError, StoreError
+from ragbench.search.stores.chroma import open_chroma
 from ragbench.search.stores.database import is_read_only, open_database
 from ragbench_cli.main import main
 
@@ -137,3 +138,18 @@ def test_a_missing_package_names_its_extra(
             attach(address)
         else:
             open_database(address).collections()
+
+
+def test_a_login_before_chroma_is_sent_as_its_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, object] = {}
+
+    def note(_: str, options_of_client: dict[str, object]) -> None:
+        options.update(options_of_client)
+
+    monkeypatch.setattr("ragbench.search.stores.chroma._chroma_client", note)
+
+    database = open_chroma("chroma+https://ann:se%40cret@host:8000")
+    database.connect()
+
+    assert options["host"] == "host"
+    assert options["headers"] == {"Authorization": "Basic YW5uOnNlQGNyZXQ="}  # ann:se@cret

@@ -28,6 +28,10 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+def test_a_set_becomes_a_list_in_the_same_order_each_time() -> None:
+    assert json_value({"tags": {"b", "a", "c"}}) == {"tags": ["a", "b", "c"]}
+
+
 # --- which field holds what
 
 

@@ -215,6 +215,17 @@ def test_the_server_itself_refuses_every_write(address: str) -> None:
             connection.execute("DELETE FROM safe")
 
 
+def test_an_index_of_a_table_with_a_percent_sign_is_seen(address: str) -> None:
+    table(address, '"50% off"', "text text", "(1, 'one', '[1,0]')")
+    with attach(address, "50% off") as collection:
+        assert collection.is_exact
+
+    run(address, 'CREATE INDEX ON "50% off" USING hnsw (v vector_cosine_ops)')
+
+    with attach(address, "50% off") as collection:
+        assert not collection.is_exact
+
+
 def test_whoever_may_read_may_search(address: str) -> None:
     open_database(address).create("ours", dimension=2).close()
     table(address, "shared", "text text", "(1, 'one', '[1,0]')")
