@@ -467,7 +467,7 @@ def top_k_by(reranker: Paid) -> list[Variant]:
 
 
 def scores_paid(reranker: Paid) -> int:
-    return sum(len(chunk_ids) for chunk_ids in reranker.asked)
+    return sum(len(chunk_ids) for chunk_ids in reranker.requests)
 
 
 def test_scores_are_paid_once_for_all_variants_and_runs(deep: Path, tmp_path: Path) -> None:
