@@ -432,13 +432,13 @@ def score_and_reused(answer: str) -> str:
     """What the program prints that answers with its argument."""
     root = Path(__file__).parents[3]
     paths = {"PYTHONPATH": os.pathsep.join([str(root), str(root / "cli")])}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "program.py", answer],
         capture_output=True,
         text=True,
         env=os.environ | paths,
     )
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def test_another_argument_of_a_program_asks_again(project: Path) -> None:
@@ -753,10 +753,11 @@ def test_after_a_run_of_another_metric_the_first_one_is_as_before() -> None:
     report, _ = recorded()
     recorded(metrics="token_f1")
 
-    again, _ = recorded()
+    later_report, _ = recorded()
 
-    assert again.summaries[0].metric.name == "exact_match"
-    assert again.summaries[0].score == report.summaries[0].score
+    summary = later_report.summaries[0]
+    assert summary.metric.name == "exact_match"
+    assert summary.score == report.summaries[0].score
 
 
 @pytest.mark.usefixtures("answers")

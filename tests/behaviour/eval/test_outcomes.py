@@ -45,7 +45,7 @@ from tests.unit.metrics.builders import retrieved
 
 
 def returning(retrieval: Any, generation: Any = "answer") -> RAGInterface[Any]:
-    """A RAG whose methods return what is given, whatever it is."""
+    """A RAG whose methods return these values, whatever they are."""
 
     class Returning(RAGInterface):
         def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> Any:
@@ -76,16 +76,16 @@ def test_every_case_goes_through_every_stage(report_of_two: Report) -> None:
 
 @pytest.mark.usefixtures("report_of_two")
 def test_generation_gets_the_contexts_of_its_query(noted: NotingRAG) -> None:
-    assert noted.given == {"a": ["text a"], "b": ["text b"]}
+    assert noted.contexts == {"a": ["text a"], "b": ["text b"]}
 
 
 def test_every_case_is_scored_by_every_metric(report_of_two: Report) -> None:
-    figures = [
-        (summary.metric.name, summary.score, summary.measured)
-        for summary in report_of_two.summaries
-    ]
+    recall, exact_match = report_of_two.summaries
 
-    assert figures == [("set_recall", 1.0, 2), ("exact_match", 1.0, 2)]
+    assert recall.metric.name == "set_recall"
+    assert (recall.score, recall.measured) == (1.0, 2)
+    assert exact_match.metric.name == "exact_match"
+    assert (exact_match.score, exact_match.measured) == (1.0, 2)
 
 
 def test_the_row_of_a_case_has_what_the_rag_gave(report_of_two: Report) -> None:
@@ -146,7 +146,7 @@ def test_a_rag_that_only_generates_gets_the_reference_contexts(tmp_path: Path) -
 
     run(cases("a"), rag, tmp_path / "run")
 
-    assert rag.asked == [("a", ["text a"])]
+    assert rag.calls == [("a", ["text a"])]
 
 
 # --- inside of a running event loop, as in a notebook
@@ -388,11 +388,11 @@ def test_results_of_the_journal_score_as_those_of_the_rag(tmp_path: Path) -> Non
     result = RetrievalResult(["x"], context_ids=["chunk"], context_metadata=metadata)
     data = [Case(id="a", query="a", reference_context_ids=("d-a",))]
 
-    asked = run(data, returning(result), tmp_path / "run", metrics="set_recall")
-    reused = run(data, returning(result), tmp_path / "run", metrics="set_recall, set_precision")
+    of_rag = run(data, returning(result), tmp_path / "run", metrics="set_recall")
+    of_journal = run(data, returning(result), tmp_path / "run", metrics="set_recall, set_precision")
 
-    assert reused.manifest["settings"] == asked.manifest["settings"]
-    assert reused.summaries[0].score == asked.summaries[0].score
+    assert of_journal.manifest["settings"] == of_rag.manifest["settings"]
+    assert of_journal.summaries[0].score == of_rag.summaries[0].score
 
 
 # --- how chunks are matched with the gold

@@ -51,7 +51,7 @@ def test_generation_gets_what_post_retrieval_leaves(tmp_path: Path) -> None:
 
     run(cases("a", "b"), rag, tmp_path, post_retrieval=BEST)
 
-    assert rag.given == {"a": ["text a"], "b": ["text b"]}
+    assert rag.contexts == {"a": ["text a"], "b": ["text b"]}
 
 
 def test_metrics_see_what_post_retrieval_leaves(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_generation_gets_the_formatted_text(tmp_path: Path) -> None:
 
     run(cases("a"), rag, tmp_path / "run", post_retrieval=FORMATTED)
 
-    assert rag.given["a"] == ["- text x\n- text y"]
+    assert rag.contexts["a"] == ["- text x\n- text y"]
 
 
 def test_a_trace_holds_the_texts_before_they_were_formatted(tmp_path: Path) -> None:
@@ -219,8 +219,9 @@ def test_a_rag_that_does_all_in_one_call_is_refused(tmp_path: Path) -> None:
 
 def test_a_function_that_takes_contexts_answers_from_what_operators_leave(tmp_path: Path) -> None:
     def ask(query: str, contexts: list[str] | None = None) -> dict[str, object]:
-        used = ["one", "two"] if contexts is None else contexts
-        return {"answer": " and ".join(used), "contexts": used}
+        if contexts is None:
+            contexts = ["one", "two"]
+        return {"answer": " and ".join(contexts), "contexts": contexts}
 
     run(cases("a"), as_rag(ask), tmp_path / "run", post_retrieval=KEEP_ONE)
 
@@ -244,7 +245,8 @@ def test_a_rag_can_be_searched_again() -> None:
     service: Any = chunk_service(Three())
 
     assert service is not None
-    assert [chunk.id for chunk in service.search("a", 2)] == ["x", "y"]
+    chunks = service.search("a", 2)
+    assert [chunk.id for chunk in chunks] == ["x", "y"]
 
 
 def test_a_rag_can_be_asked_for_neighbours_where_it_knows_them() -> None:
