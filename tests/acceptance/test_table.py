@@ -82,6 +82,7 @@ def test_no_number_of_a_document_is_missing(document: str) -> None:
 @pytest.mark.parametrize("row", ROW_OF.values(), ids=ROW_OF)
 def test_each_row_names_tests_that_exist_or_the_page_of_its_figures(row: dict[str, Any]) -> None:
     tests: list[str] = row.get("tests", [])
+
     assert tests or "measured" in row
     if "measured" in row:
         assert (ROOT / row["measured"]).is_file()

@@ -150,6 +150,7 @@ def test_an_answer_that_is_a_number_becomes_a_text() -> None:
 
 def test_an_answer_without_contexts_is_no_empty_retrieval() -> None:
     rag = rag_of(System("only an answer"))
+
     with (
         pytest.warns(RagbenchWarning, match=r"scored, retrieval is not.*'contexts'"),
         pytest.raises(NoContextsError),

@@ -303,6 +303,7 @@ def test_a_name_with_a_question_mark_may_be_missing(server: Server) -> None:
 def test_of_several_paths_the_first_that_leads_to_something_counts(server: Server) -> None:
     server.then(Answer({"output": "x"}))
     rag = mapped(server, take={"answer": [".output.answer", ".output"]})
+
     assert rag.generate("Why?", []) == "x"
 
 
