@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragbench import (
     AsyncRAGInterface,
@@ -141,12 +141,26 @@ def rows(report: Report) -> dict[str, CaseRow]:
     return {row.id: row for row in report.rows()}
 
 
-def counts(report: Report) -> dict[str, tuple[int, int, int, int]]:
-    """Measured, abstained, skipped and failed cases a stage."""
-    return {
-        stage.stage: (stage.measured, stage.abstained, stage.skipped, stage.failed)
-        for stage in report.stages
-    }
+class Counts(NamedTuple):
+    """How the cases of a stage ended."""
+
+    measured: int = 0
+    abstained: int = 0
+    skipped: int = 0
+    failed: int = 0
+
+
+def counts(report: Report) -> dict[str, Counts]:
+    """How the cases ended, by stage."""
+    by_stage: dict[str, Counts] = {}
+    for stage in report.stages:
+        by_stage[stage.stage] = Counts(
+            measured=stage.measured,
+            abstained=stage.abstained,
+            skipped=stage.skipped,
+            failed=stage.failed,
+        )
+    return by_stage
 
 
 def report_files(out: Path) -> dict[str, bytes]:

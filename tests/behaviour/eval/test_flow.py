@@ -32,7 +32,7 @@ from ragbench.stages.stage import MOST_CALLS
 from ragbench.validators.lexical import LexicalValidator
 from ragbench.verbs.evaluate import RunRequest, run_evaluation
 from ragbench.verbs.models import open_judge
-from tests.behaviour.rags import NotingRAG, cases, counts, run
+from tests.behaviour.rags import Counts, NotingRAG, cases, counts, run
 from tests.llm_server import FaultServer, Payload, said_by_default
 
 PATIENCE = CallSettings(timeout=30.0)
@@ -91,7 +91,7 @@ def test_a_case_is_answered_while_another_one_is_still_retrieved(tmp_path: Path)
 
     report = run(cases("slow", "fast"), rag, tmp_path, limits=PATIENCE)
 
-    assert counts(report)["generate"] == (2, 0, 0, 0)
+    assert counts(report)["generate"] == Counts(measured=2)
 
 
 @pytest.mark.extra("llm")
@@ -135,7 +135,7 @@ def test_the_next_window_begins_while_the_last_case_of_the_one_before_is_slow(
 
     report = run(cases(*queries), rag, tmp_path, limits=PATIENCE)
 
-    assert counts(report)["generate"] == (600, 0, 0, 0)
+    assert counts(report)["generate"] == Counts(measured=600)
 
 
 # --- how many are in flight
@@ -184,7 +184,7 @@ def test_without_a_number_four_calls_begin_and_each_answer_lets_one_more(tmp_pat
 
     report = run(cases(*questions(60)), rag, tmp_path, limits=PATIENCE)
 
-    assert counts(report)["generate"] == (60, 0, 0, 0)
+    assert counts(report)["generate"] == Counts(measured=60)
     assert rag.most_in_flight == MOST_CALLS
 
 
@@ -224,7 +224,7 @@ class WaitingValidator:
 def test_a_validator_that_waits_has_calls_of_its_own_in_flight(tmp_path: Path) -> None:
     report = run(cases(*questions(20)), NotingRAG(), tmp_path, validator=WaitingValidator())
 
-    assert counts(report)["validate"] == (20, 0, 0, 0)
+    assert counts(report)["validate"] == Counts(measured=20)
 
 
 class WaitingChat:
@@ -248,7 +248,7 @@ def test_an_operator_that_waits_for_a_model_has_calls_of_its_own_in_flight(tmp_p
 
     report = run(cases(*questions(20)), NotingRAG(), tmp_path, post_retrieval=operators)
 
-    assert counts(report)["post_retrieve"] == (20, 0, 0, 0)
+    assert counts(report)["post_retrieve"] == Counts(measured=20)
 
 
 def test_operators_of_the_users_are_applied_to_one_question_at_a_time() -> None:
@@ -333,7 +333,7 @@ def test_a_refused_case_is_asked_again_and_has_not_failed(tmp_path: Path) -> Non
     with pytest.warns(RagbenchWarning, match="the system refuses or loses calls"):
         report = run(cases(*questions(30)), rag, tmp_path)
 
-    assert counts(report)["generate"] == (30, 0, 0, 0)
+    assert counts(report)["generate"] == Counts(measured=30)
     assert rag.calls["generate q003"] == 2
     assert rag.calls["generate q004"] == 1
 
@@ -347,7 +347,7 @@ def test_a_case_that_is_refused_each_time_fails_in_the_end(tmp_path: Path) -> No
     rag = Refused()
     report = run(cases(*questions(3)), rag, tmp_path)
 
-    assert counts(report)["generate"] == (2, 0, 0, 1)
+    assert counts(report)["generate"] == Counts(measured=2, failed=1)
     assert rag.order.count("generate q001") == 7
 
 
@@ -368,7 +368,7 @@ def test_a_system_that_asks_to_wait_for_hours_fails_the_case_if_asked_alone(
     with pytest.warns(RagbenchWarning, match="the system refuses or loses calls"):
         report = run(cases(*questions(3)), rag, tmp_path)
 
-    assert counts(report)["generate"] == (2, 0, 0, 1)
+    assert counts(report)["generate"] == Counts(measured=2, failed=1)
     # With 4 in flight and more, with half as many, ... alone, and once more for its reason.
     assert rag.order.count("generate q001") in (4, 5)
 
@@ -415,7 +415,7 @@ def test_a_limit_that_goes_up_and_down_is_told_once(tmp_path: Path) -> None:
 def test_a_number_of_the_users_own_is_kept_and_a_refusal_is_a_failure(tmp_path: Path) -> None:
     report = run(cases(*questions(30)), Refusing(), tmp_path, limits=CallSettings(concurrency=4))
 
-    assert counts(report)["generate"] == (20, 0, 0, 10)
+    assert counts(report)["generate"] == Counts(measured=20, failed=10)
 
 
 def test_what_can_never_be_reached_ends_the_run(tmp_path: Path) -> None:
@@ -474,7 +474,7 @@ def test_a_stopped_run_stores_what_was_in_flight_and_goes_on(tmp_path: Path) -> 
     request = RunRequest(out=tmp_path / "run", rag=continuing_rag, version="1")
     report = run_evaluation(data, request)
 
-    assert counts(report)["generate"] == (50, 0, 0, 0)
+    assert counts(report)["generate"] == Counts(measured=50)
     assert not calls_before & set(continuing_rag.order)
 
 
@@ -493,7 +493,7 @@ def test_a_call_that_changes_the_directory_changes_no_path_of_the_run(
     with pytest.warns(RagbenchWarning, match="changed the working directory"):
         report = run(cases(*questions(40)), Moving(), Path("run"))
 
-    assert counts(report)["generate"] == (40, 0, 0, 0)
+    assert counts(report)["generate"] == Counts(measured=40)
     assert (tmp_path / "run" / "manifest.json").is_file()
     assert not list(elsewhere.iterdir())
 

@@ -16,6 +16,7 @@ from ragbench.post.operator import ChunkNeighbours
 from ragbench.stages.rag import chunk_service
 from tests.behaviour.rags import (
     AsyncRAG,
+    Counts,
     Failing,
     NotingRAG,
     OnlyGenerates,
@@ -65,9 +66,9 @@ def test_post_retrieval_is_counted_and_timed_as_a_stage(tmp_path: Path) -> None:
     report = run(cases("a", "b"), Three(), tmp_path, post_retrieval=BEST)
 
     assert counts(report) == {
-        "retrieve": (2, 0, 0, 0),
-        "post_retrieve": (2, 0, 0, 0),
-        "generate": (2, 0, 0, 0),
+        "retrieve": Counts(measured=2),
+        "post_retrieve": Counts(measured=2),
+        "generate": Counts(measured=2),
     }
     latencies = [latency.stage for latency in report.latencies]
     assert latencies == ["retrieve", "post_retrieve", "generate"]
@@ -110,7 +111,7 @@ def test_the_same_command_again_computes_nothing(tmp_path: Path, stage: PostRetr
 
     assert rag.retrieved == []
     assert rag.generated == []
-    assert counts(report)["post_retrieve"] == (2, 0, 0, 0)
+    assert counts(report)["post_retrieve"] == Counts(measured=2)
 
 
 def test_another_stage_retrieves_nothing_again_and_generates_from_other_texts(
@@ -143,7 +144,7 @@ def test_an_operator_that_fails_is_counted_and_leaves_the_chunks(tmp_path: Path)
 
     report = run(cases("a", "b"), Three(), tmp_path / "run", post_retrieval=stage)
 
-    assert counts(report)["post_retrieve"] == (2, 0, 0, 0)
+    assert counts(report)["post_retrieve"] == Counts(measured=2)
     (group,) = report.failures
     assert group.stage == "custom.failing"
     assert group.message == "no model"
@@ -179,13 +180,13 @@ def test_an_operator_that_failed_is_tried_again_on_request(tmp_path: Path) -> No
 @pytest.mark.parametrize("kind", [NotingRAG, AsyncRAG])
 @pytest.mark.parametrize(
     ("on_error", "ended", "generated"),
-    [("keep", (1, 0, 0, 0), ["a"]), ("raise", (0, 0, 0, 1), [])],
+    [("keep", Counts(measured=1), ["a"]), ("raise", Counts(failed=1), [])],
 )
 def test_on_error_raise_costs_the_case_of_functions_and_coroutines(
     tmp_path: Path,
     kind: Callable[[], Any],
     on_error: Any,
-    ended: tuple[int, int, int, int],
+    ended: Counts,
     generated: list[str],
 ) -> None:
     rag = kind()

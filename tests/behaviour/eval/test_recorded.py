@@ -84,7 +84,11 @@ def test_with_a_rag_only_what_is_missing_is_asked(tmp_path: Path) -> None:
 
 
 def test_a_stored_run_says_what_was_recorded_and_what_was_asked(tmp_path: Path) -> None:
-    data = [entry("x", "Paris", "a"), entry("y", None, "a"), entry("z", "Paris")]
+    data = [
+        entry("x", "Paris", "a"),
+        entry("y", None, "a"),
+        entry("z", "Paris"),
+    ]
 
     scored(data, tmp_path / "run", NotingRAG())
 

@@ -19,7 +19,7 @@ from ragbench import (
     report_of,
 )
 from ragbench.errors import DataError, InterruptedRunError, RunError
-from tests.behaviour.rags import AsyncRAG, NotingRAG, cases, counts, report_files, rows, run
+from tests.behaviour.rags import AsyncRAG, Counts, NotingRAG, cases, counts, report_files, rows, run
 
 QUERIES = ["q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "q8", "q9"]
 NOTHING: list[str] = []
@@ -143,7 +143,10 @@ def test_what_an_earlier_setting_gave_never_passes_for_the_present_one(tmp_path:
         run(cases(*QUERIES), rag, tmp_path, top_k=3, stopped=lambda: len(rag.retrieved) >= 4)
 
     report = report_of(tmp_path)
-    assert counts(report) == {"retrieve": (4, 0, 6, 0), "generate": (0, 0, 10, 0)}
+    assert counts(report) == {
+        "retrieve": Counts(measured=4, skipped=6),
+        "generate": Counts(skipped=10),
+    }
     assert [summary.measured for summary in report.summaries] == [0, 0]
 
 
@@ -198,7 +201,7 @@ def test_failed_queries_are_asked_again_on_request(tmp_path: Path) -> None:
 
     assert calls.retrieved == ["lost b"]
     assert calls.generated == ["mute c"]
-    assert counts(report_of(tmp_path / "run"))["retrieve"] == (2, 0, 0, 1)
+    assert counts(report_of(tmp_path / "run"))["retrieve"] == Counts(measured=2, failed=1)
 
 
 # --- a fresh run
@@ -332,7 +335,7 @@ def test_a_stopped_async_run_continues(tmp_path: Path) -> None:
     report = run(cases(*QUERIES), continuing, tmp_path)
 
     assert sorted(stopped.plain.retrieved + continuing.plain.retrieved) == QUERIES
-    assert counts(report) == {"retrieve": (10, 0, 0, 0), "generate": (10, 0, 0, 0)}
+    assert counts(report) == {"retrieve": Counts(measured=10), "generate": Counts(measured=10)}
 
 
 def test_what_an_interrupted_run_has_scored_is_reported(tmp_path: Path) -> None:
@@ -344,7 +347,10 @@ def test_what_an_interrupted_run_has_scored_is_reported(tmp_path: Path) -> None:
         run(data, rag, tmp_path / "run", stopped=lambda: len(rag.retrieved) >= 550)
 
     report = report_of(tmp_path / "run")
-    assert counts(report) == {"retrieve": (550, 0, 50, 0), "generate": (512, 0, 88, 0)}
+    assert counts(report) == {
+        "retrieve": Counts(measured=550, skipped=50),
+        "generate": Counts(measured=512, skipped=88),
+    }
     assert [summary.measured for summary in report.summaries] == [512, 512]
     assert report.summaries[0].reasons == (("not scored yet: the run was interrupted", 88),)
 
@@ -385,7 +391,7 @@ def test_a_run_that_gave_up_goes_on_where_it_may_fail_more(
 
     report = run(LOST_AND_FOUND, rag, tmp_path, limits=CallSettings(give_up_after=0))
 
-    assert counts(report)["retrieve"] == (5, 0, 0, 5)
+    assert counts(report)["retrieve"] == Counts(measured=5, failed=5)
     assert [row.id for row in report.rows() if row.failures] == LOST
     # What had failed is not asked again unless that is wanted.
     assert LOST[0] not in retrieved_queries(rag)
@@ -396,4 +402,4 @@ def test_failures_after_an_answer_end_no_run(tmp_path: Path) -> None:
 
     report = run(questions, NotingRAG(), tmp_path, limits=CallSettings(give_up_after=3))
 
-    assert counts(report)["retrieve"] == (1, 0, 0, 5)
+    assert counts(report)["retrieve"] == Counts(measured=1, failed=5)

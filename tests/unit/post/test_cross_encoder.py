@@ -41,7 +41,11 @@ def scores_of(reranker: CrossEncoderReranker, question: str, *texts: str) -> lis
 
 def test_scores_are_sigmoids_in_the_order_given(tiny: str) -> None:
     """The highest number of question and text counts, less five."""
-    chunks = [chunk("a", "w7"), chunk("b", "w1 w3"), chunk("c", "w9 w2")]
+    chunks = [
+        chunk("a", "w7"),
+        chunk("b", "w1 w3"),
+        chunk("c", "w9 w2"),
+    ]
 
     scores = CrossEncoderReranker(model=tiny).score(query("w2"), chunks)
 
@@ -92,7 +96,12 @@ def test_a_question_that_leaves_no_room_is_cut_and_that_is_noted(tiny: str) -> N
     assert scores.notes == ("the question has 21 tokens: only the first 8 were read",)
 
 
-FOUR = [chunk("a", "w1"), chunk("b", "w3"), chunk("c", "w9"), chunk("d", "w9")]
+FOUR = [
+    chunk("a", "w1"),
+    chunk("b", "w3"),
+    chunk("c", "w9"),
+    chunk("d", "w9"),
+]
 
 
 def test_what_stands_behind_the_first_is_not_read(tiny: str) -> None:

@@ -163,7 +163,9 @@ def test_truncation_ends_behind_a_sentence_and_with_that_chunk() -> None:
 
     assert texts(done) == [TEN, "One two. Three four."]
     cut = done.chunks[1]
-    assert (cut.chunk.id, cut.score, cut.rank) == ("b", 0.4, 2)
+    assert cut.chunk.id == "b"
+    assert cut.score == 0.4
+    assert cut.rank == 2
     derived = [{"by": "filter.token_budget", "from": ["b"], "spans": [[0, 20]]}]
     assert cut.chunk.metadata == {"title": "T", "derived": derived}
 
@@ -276,7 +278,11 @@ def test_a_reflection_without_a_text_is_an_error() -> None:
 
 def test_neighbours_stand_around_a_chunk_in_reading_order_and_none_twice() -> None:
     """l, m and n follow each other in a document, z is of another one; o has l for a neighbour."""
-    neighbours_of_m = [piece("n", 20), piece("l", 0), piece("z", 0, "other")]
+    neighbours_of_m = [
+        piece("n", 20),
+        piece("l", 0),
+        piece("z", 0, "other"),
+    ]
     shelf = Shelf(linked={"m": neighbours_of_m, "o": [piece("l", 0)]})
     operator = {"augment": "neighbours", "first": 2, "top_k": 3}
 
@@ -361,7 +367,9 @@ def test_a_chunk_that_is_cut_has_its_place_in_the_document() -> None:
 
     cut = entry.chunk
     assert cut.text == "Vacation!"
-    assert (cut.document_id, cut.start, cut.end) == ("d", 107, 116)
+    assert cut.document_id == "d"
+    assert cut.start == 107
+    assert cut.end == 116
     assert cut.metadata["derived"][0]["spans"] == [[7, 16]]
 
 
@@ -446,8 +454,16 @@ def test_texts_reach_the_model_as_data() -> None:
 
 # --- merge
 
-RETRIEVED = (chunk("a", score=0.9), chunk("b", score=0.5), chunk("c", score=0.1))
-NEW = (chunk("x", score=8.0), chunk("b", score=6.0), chunk("y", score=4.0))
+RETRIEVED = (
+    chunk("a", score=0.9),
+    chunk("b", score=0.5),
+    chunk("c", score=0.1),
+)
+NEW = (
+    chunk("x", score=8.0),
+    chunk("b", score=6.0),
+    chunk("y", score=4.0),
+)
 NEW_WITHOUT_SCORES = (chunk("x"), chunk("b", score=1.0), chunk("y"))
 
 
@@ -591,7 +607,12 @@ def test_neighbours_weigh_half_of_the_retrieved_chunks(
 
     done = applied(operator, *RETRIEVED, service=Shelf(linked=LINKS))
 
-    fused = {"a": 1 / 61, "b": 1 / 62 + weight / 62, "c": 1 / 63, "x": weight / 61}
+    fused = {
+        "a": 1 / 61,
+        "b": 1 / 62 + weight / 62,
+        "c": 1 / 63,
+        "x": weight / 61,
+    }
     assert scores(done) == pytest.approx(fused)
 
 

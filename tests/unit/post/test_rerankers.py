@@ -26,7 +26,11 @@ LN2 = math.log(2)
 LN3 = math.log(3)
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 AT_NOON = Query(text="q", now=NOON)
-THREE = [chunk("a", score=3.0), chunk("b", score=2.0), chunk("c", score=1.0)]
+THREE = [
+    chunk("a", score=3.0),
+    chunk("b", score=2.0),
+    chunk("c", score=1.0),
+]
 
 # --- lexical: BM25 over the candidates
 
@@ -118,7 +122,11 @@ def corpus_of(folder: Path, *texts: str) -> str:
     return str(path)
 
 
-RED_HOUSE_SEA = [chunk("a", "red", 1.0), chunk("b", "house", 1.0), chunk("c", "sea", 1.0)]
+RED_HOUSE_SEA = [
+    chunk("a", "red", 1.0),
+    chunk("b", "house", 1.0),
+    chunk("c", "sea", 1.0),
+]
 
 
 def test_with_a_corpus_a_word_is_as_rare_as_it_is_there(tmp_path: Path) -> None:
@@ -252,7 +260,11 @@ def test_feedback_orders_by_hand(
 
 def test_examples_of_feedback_count_by_their_scores() -> None:
     """9, 5 and 1 are 1, 1/2 and 0 of the scale: shares of 2/3, 1/3 and none."""
-    chunks = [chunk("a", "red", 9.0), chunk("b", "blue", 5.0), chunk("c", "green", 1.0)]
+    chunks = [
+        chunk("a", "red", 9.0),
+        chunk("b", "blue", 5.0),
+        chunk("c", "green", 1.0),
+    ]
     feedback = {"name": "feedback", "by": "words", "examples": 3, "query_weight": 0}
 
     red, blue, green = scored(feedback, query("?"), chunks)
@@ -380,7 +392,11 @@ def test_mmr_scores_by_hand(balance: float, chunks: list[Chunk], scores: list[fl
 
 
 # By embeddings b is relevant and a's twin; by score and words c is a's twin.
-RED = [chunk("a", "red car", 3.0), chunk("b", "blue sea", 1.0), chunk("c", "red car", 2.0)]
+RED = [
+    chunk("a", "red car", 3.0),
+    chunk("b", "blue sea", 1.0),
+    chunk("c", "red car", 2.0),
+]
 TOWARDS_B = query(embedding=[0, 1], a=[1, 0.1], b=[1, 0.2], c=[-1, 0])
 
 
@@ -519,13 +535,21 @@ def test_ppr_scores_by_hand(
 
 
 def test_ppr_lifts_a_chunk_that_the_best_one_links_to() -> None:
-    chunks = [chunk("a", "", 3.0, links=["c"]), chunk("b", "", 2.0), chunk("c", "", 1.9)]
+    chunks = [
+        chunk("a", "", 3.0, links=["c"]),
+        chunk("b", "", 2.0),
+        chunk("c", "", 1.9),
+    ]
 
     assert order("ppr", query(), chunks) == ["a", "c", "b"]
 
 
 def test_ppr_lifts_a_neighbour_of_the_best_chunk() -> None:
-    chunks = [chunk("a", score=3.0), chunk("b", score=2.0), chunk("c", score=1.0)]
+    chunks = [
+        chunk("a", score=3.0),
+        chunk("b", score=2.0),
+        chunk("c", score=1.0),
+    ]
     ppr = {"name": "ppr", "neighbours": 1, "damping": 0.6, "links_field": None}
 
     assert order(ppr, query(a=[1, 0], b=[0, 1], c=[1, 0.1]), chunks) == ["a", "c", "b"]
@@ -584,7 +608,12 @@ def test_links_that_cannot_be_followed_name_their_chunk(links: object) -> None:
         scores_with_links(links)
 
 
-DIRECTIONS = {"a": [1.0, 0.0], "b": [0.8, 0.6], "c": [0.0, 1.0], "d": [-0.6, 0.8]}
+DIRECTIONS = {
+    "a": [1.0, 0.0],
+    "b": [0.8, 0.6],
+    "c": [0.0, 1.0],
+    "d": [-0.6, 0.8],
+}
 """Unit vectors: the lowest cosine is -0.6, of a and d."""
 
 

@@ -25,8 +25,16 @@ from ragbench.post.rerankers.fusion import ReciprocalRankFusionReranker
 from ragbench.post.stage import with_stored_scores
 from tests.unit.post.builders import FixedScores, Paid, PaidTogether, Shelf, chunk, ids, query
 
-THREE = [chunk("a", score=3.0), chunk("b", score=2.0), chunk("c", score=1.0)]
-CHUNKS = [chunk("a", "Ask HR.", 0.9), chunk("b", "Ask IT.", 0.5), chunk("c", "Ask us.", 0.1)]
+THREE = [
+    chunk("a", score=3.0),
+    chunk("b", score=2.0),
+    chunk("c", score=1.0),
+]
+CHUNKS = [
+    chunk("a", "Ask HR.", 0.9),
+    chunk("b", "Ask IT.", 0.5),
+    chunk("c", "Ask us.", 0.1),
+]
 QUERY = Query(text="Whom?")
 
 
@@ -197,7 +205,8 @@ def test_each_step_says_what_it_dropped() -> None:
 
     assert ids(done.chunks) == ["a"]
     threshold, top_k = done.steps
-    assert (threshold.operator, threshold.dropped) == ("filter.threshold", ("c",))
+    assert threshold.operator == "filter.threshold"
+    assert threshold.dropped == ("c",)
     assert threshold.given == (("a", 0.9), ("b", 0.5), ("c", 0.1))
     assert (top_k.operator, top_k.dropped) == ("filter.top_k", ("b",))
     assert top_k.given == threshold.left
