@@ -33,6 +33,11 @@ def scores(done: PostRetrieved) -> dict[str, float | None]:
     return {entry.chunk.id: entry.score for entry in done.chunks}
 
 
+def assert_ranked_from_one(done: PostRetrieved) -> None:
+    ranks = [entry.rank for entry in done.chunks]
+    assert ranks == list(range(1, len(ranks) + 1))
+
+
 # --- which chunks stay
 
 
@@ -119,7 +124,7 @@ def test_which_chunks_stay(operator: object, chunks: Sequence[Chunk], staying: s
     done = applied(operator, *chunks)
 
     assert ids(done) == list(staying)
-    assert [entry.rank for entry in done.chunks] == list(range(1, len(staying) + 1))
+    assert_ranked_from_one(done)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +137,7 @@ def test_a_long_context_has_the_best_chunks_at_its_ends(before: str, after: str)
     done = applied({"format": "long_context"}, *chunks)
 
     assert ids(done) == list(after)
-    assert [entry.rank for entry in done.chunks] == list(range(1, len(after) + 1))
+    assert_ranked_from_one(done)
 
 
 def test_a_chunk_without_a_score_stays_and_is_noted() -> None:
@@ -296,7 +301,9 @@ def test_neighbours_stand_around_a_chunk_in_reading_order_and_none_twice() -> No
 
 
 def test_a_neighbour_that_is_a_chunk_of_its_own_is_not_repeated() -> None:
-    done = applied({"augment": "neighbours"}, A, B, service=Shelf(linked={"a": [B]}))
+    shelf = Shelf(linked={"a": [B]})
+
+    done = applied({"augment": "neighbours"}, A, B, service=shelf)
 
     assert texts(done) == ["Text of a.", "Text of b."]
 
@@ -412,7 +419,8 @@ def test_all_texts_become_one_summary_within_the_budget() -> None:
 
     assert ids(done) == [SUMMARY_ID]
     assert texts(done) == ["27 days."]
-    assert done.chunks[0].chunk.metadata["derived"][0]["from"] == ["a", "b"]
+    summarising, _ = done.chunks[0].chunk.metadata["derived"]
+    assert summarising["from"] == ["a", "b"]
     assert len(model.heard) == 1
 
 
@@ -432,7 +440,9 @@ def test_a_summary_without_a_text_is_an_error() -> None:
     ("answer", "staying"), [('{"keep": [3, 1]}', ["a", "c"]), ('{"keep": []}', [])]
 )
 def test_a_model_chooses_and_the_order_stays(answer: str, staying: list[str]) -> None:
-    assert ids(applied({"filter": "llm"}, A, B, C, answers=[answer])) == staying
+    done = applied({"filter": "llm"}, A, B, C, answers=[answer])
+
+    assert ids(done) == staying
 
 
 @pytest.mark.parametrize(
@@ -524,8 +534,9 @@ def test_two_rankings_become_one(
     entries = fuse([ranked(RETRIEVED), newcomers(new)], fusion, weights)
 
     entry_of = {entry.chunk.id: entry for entry in entries}
+    score_of = {id: entry.score for id, entry in entry_of.items()}
     assert list(entry_of) == list(fused)
-    assert {id: entry.score for id, entry in entry_of.items()} == pytest.approx(fused)
+    assert score_of == pytest.approx(fused)
     assert [entry.rank for entry in entries] == [1, 2, 3, 4, 5]
     assert entry_of["a"].chunk is RETRIEVED[0]
     assert entry_of["a"].initial_rank == 1
@@ -556,7 +567,8 @@ def test_two_rankings_become_one(
 def test_one_ranking_is_brought_to_a_scale(chunks: list[Chunk], fused: dict[str, float]) -> None:
     entries = fuse([newcomers(chunks)], "weighted", (1.0,))
 
-    assert {entry.chunk.id: entry.score for entry in entries} == fused
+    score_of = {entry.chunk.id: entry.score for entry in entries}
+    assert score_of == fused
 
 
 # a leads to x and b, b to y and x, x to z, z to far.

@@ -136,8 +136,10 @@ def test_with_a_corpus_a_word_is_as_rare_as_it_is_there(tmp_path: Path) -> None:
 
     scores = scored(lexical, query("red house sea"), RED_HOUSE_SEA)
 
-    rarity = [math.log(1 + 1.5 / 3.5), math.log(1 + 3.5 / 1.5), math.log(1 + 4.5 / 0.5)]
-    assert list(scores) == pytest.approx(rarity)
+    red_rarity = math.log(1 + 1.5 / 3.5)
+    house_rarity = math.log(1 + 3.5 / 1.5)
+    sea_rarity = math.log(1 + 4.5 / 0.5)
+    assert list(scores) == pytest.approx([red_rarity, house_rarity, sea_rarity])
 
 
 def test_with_a_corpus_feedback_puts_rare_words_first(tmp_path: Path) -> None:
@@ -327,7 +329,9 @@ DEVIATION = math.sqrt(50 / 3)
     ],
 )
 def test_fused_scores_by_hand(settings: Mapping[str, Any], scores: list[float]) -> None:
-    assert list(scored(settings, query(), THREE)) == pytest.approx(scores, abs=1e-9)
+    computed = scored(settings, query(), THREE)
+
+    assert list(computed) == pytest.approx(scores, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["rrf", "linear"])
@@ -427,9 +431,10 @@ NONZERO = st.tuples(*[st.integers(-3, 3)] * 3).filter(any)
 
 
 def cosine(left: Vector, right: Vector) -> float:
-    left_vector, right_vector = np.array(left, float), np.array(right, float)
-    lengths = float(np.linalg.norm(left_vector) * np.linalg.norm(right_vector))
-    return round(float(left_vector @ right_vector) / lengths, 9)
+    left_vector = np.array(left, float)
+    right_vector = np.array(right, float)
+    lengths = np.linalg.norm(left_vector) * np.linalg.norm(right_vector)
+    return round(float(left_vector @ right_vector / lengths), 9)
 
 
 @settings(deadline=None, max_examples=50)
@@ -529,9 +534,9 @@ def test_a_text_without_words_is_like_none_and_one_of_an_own_word_like_itself() 
 def test_ppr_scores_by_hand(
     settings: Mapping[str, Any], chunks: list[Chunk], scores: list[float]
 ) -> None:
-    assert list(scored({"name": "ppr", **settings}, query(), chunks)) == pytest.approx(
-        scores, abs=1e-9
-    )
+    computed = scored({"name": "ppr", **settings}, query(), chunks)
+
+    assert list(computed) == pytest.approx(scores, abs=1e-9)
 
 
 def test_ppr_lifts_a_chunk_that_the_best_one_links_to() -> None:
@@ -551,14 +556,16 @@ def test_ppr_lifts_a_neighbour_of_the_best_chunk() -> None:
         chunk("c", score=1.0),
     ]
     ppr = {"name": "ppr", "neighbours": 1, "damping": 0.6, "links_field": None}
+    c_beside_a = query(a=[1, 0], b=[0, 1], c=[1, 0.1])
 
-    assert order(ppr, query(a=[1, 0], b=[0, 1], c=[1, 0.1]), chunks) == ["a", "c", "b"]
+    assert order(ppr, c_beside_a, chunks) == ["a", "c", "b"]
 
 
 def test_ppr_may_start_from_the_chunks_that_are_like_the_query() -> None:
     ppr = {"name": "ppr", "seeds": "similarity", "damping": 0}
+    towards_b = query(embedding=[0, 1], a=[1, 0], b=[0, 1])
 
-    assert order(ppr, query(embedding=[0, 1], a=[1, 0], b=[0, 1]), THREE[:2]) == ["b", "a"]
+    assert order(ppr, towards_b, [chunk("a"), chunk("b")]) == ["b", "a"]
 
 
 def scores_with_links(links: object, *, directed: bool = False) -> list[float]:

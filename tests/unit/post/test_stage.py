@@ -54,10 +54,12 @@ class Raising:
 
 
 def places(chunks: Sequence[RankedChunk]) -> list[tuple[str, int, float | None]]:
+    """The id, rank and score of each."""
     return [(entry.chunk.id, entry.rank, entry.score) for entry in chunks]
 
 
 def initial_places(chunks: Sequence[RankedChunk]) -> list[tuple[str, int | None, float | None]]:
+    """The id of each, and the rank and score of before."""
     return [(entry.chunk.id, entry.initial_rank, entry.initial_score) for entry in chunks]
 
 
@@ -444,7 +446,9 @@ def test_a_score_of_any_kind_of_number_becomes_a_float(number: Any) -> None:
 
 WHICH = Query(text="which?")
 # A paid reranker's score is the length of the text: 1, 3 and 2.
-A, B, C = chunk("a", "x"), chunk("b", "xxx"), chunk("c", "xx")
+A = chunk("a", "x")
+B = chunk("b", "xxx")
+C = chunk("c", "xx")
 
 
 def test_only_chunks_without_a_stored_score_are_asked() -> None:
