@@ -135,7 +135,8 @@ def test_us2_3_a_missing_part_is_named_and_not_inferred(validator: Validator) ->
 
 
 def test_us3_1_the_lines_of_the_chunk_are_quoted_verbatim(validator: Validator) -> None:
-    texts = [*MUSEUM[1:3], f"Welcome. {MUSEUM[0]} Please queue."]
+    opening_hours = f"Welcome. {MUSEUM[0]} Please queue."
+    texts = [MUSEUM[1], MUSEUM[2], opening_hours]
 
     verdict = judged(validator, "When does the museum open?", texts)
     assert quotes(verdict) == {"c3": MUSEUM[0]}
@@ -277,7 +278,9 @@ def printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Printed:
         {"query_id": "q2", "query": YEAR, "chunks": [{"id": "b", "text": X200[1]}]},
     ]
     path = tmp_path / "dump.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    with path.open("w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row) + "\n")
     code = main(["validate", str(path), "--validator", "lexical"])
     return Printed(code, capsys.readouterr().out)
 
@@ -304,7 +307,9 @@ def test_fr_005_to_008_the_four_fields_are_printed(printed: Printed) -> None:
 
 
 def test_fr_013_the_sentence_is_printed_exactly(printed: Printed) -> None:
-    assert re.search(rf"^\s*{re.escape(NOTHING)}$", printed.text, re.MULTILINE)
+    lines = [line.lstrip() for line in printed.text.splitlines()]
+
+    assert NOTHING in lines
 
 
 def test_fr_009_to_012_only_texts_of_the_chunks_are_evidence(validator: Validator) -> None:

@@ -321,7 +321,10 @@ SKIPPED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="nothing to judge"
 
 def entries_with_ids(size: int = 600) -> list[Entry]:
     """Each has a gold chunk of its own; d0, d1 and d2 alone are retrieved."""
-    return [golden(number, f"d{number}", f"d{number % 3}", "d1") for number in range(size)]
+    entries: list[Entry] = []
+    for number in range(size):
+        entries.append(golden(number, f"d{number}", f"d{number % 3}", "d1"))
+    return entries
 
 
 def entries_with_texts() -> list[Entry]:
@@ -335,7 +338,10 @@ def entries_with_texts() -> list[Entry]:
 
 def shifted_entries() -> list[Entry]:
     """What was retrieved is the gold of cases far behind it."""
-    return [golden(number, f"d{number}", f"d{number + 600}") for number in range(1200)]
+    entries: list[Entry] = []
+    for number in range(1200):
+        entries.append(golden(number, f"d{number}", f"d{number + 600}"))
+    return entries
 
 
 def entries_with_a_late_stage() -> list[Entry]:

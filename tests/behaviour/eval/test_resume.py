@@ -32,6 +32,12 @@ class Calls(NamedTuple):
     generated: list[str]
 
 
+NO_CALLS = Calls(retrieved=NOTHING, generated=NOTHING)
+ALL_CALLS = Calls(retrieved=QUERIES, generated=QUERIES)
+ONLY_RETRIEVAL = Calls(retrieved=QUERIES, generated=NOTHING)
+ONLY_GENERATION = Calls(retrieved=NOTHING, generated=QUERIES)
+
+
 def ask(data: list[Case], out: Path, rag: NotingRAG | None = None, **options: Any) -> Calls:
     """Runs, with a RAG that has not been asked before."""
     rag = rag or NotingRAG()
@@ -43,13 +49,13 @@ def ask(data: list[Case], out: Path, rag: NotingRAG | None = None, **options: An
 
 
 def test_a_first_run_asks_everything(tmp_path: Path) -> None:
-    assert ask(cases(*QUERIES), tmp_path / "run") == (QUERIES, QUERIES)
+    assert ask(cases(*QUERIES), tmp_path / "run") == ALL_CALLS
 
 
 def test_the_same_run_again_asks_nothing(tmp_path: Path) -> None:
     ask(cases(*QUERIES), tmp_path / "run")
 
-    assert ask(cases(*QUERIES), tmp_path / "run") == (NOTHING, NOTHING)
+    assert ask(cases(*QUERIES), tmp_path / "run") == NO_CALLS
 
 
 def test_the_same_run_again_counts_what_it_reused(tmp_path: Path) -> None:
@@ -89,13 +95,13 @@ def noting(retriever: object = "one", generator: object = "one") -> NotingRAG:
     ("before", "after", "options", "expected"),
     [
         pytest.param(
-            noting(), noting(generator="two"), {}, (NOTHING, QUERIES), id="another generator"
+            noting(), noting(generator="two"), {}, ONLY_GENERATION, id="another generator"
         ),
         pytest.param(
             noting(),
             noting(retriever="two"),
             {},
-            (QUERIES, NOTHING),
+            ONLY_RETRIEVAL,
             id="another retriever that finds the same",
         ),
         # Retrieval may read the attribute that changed.
@@ -103,17 +109,17 @@ def noting(retriever: object = "one", generator: object = "one") -> NotingRAG:
             noting(retriever=None),
             noting(retriever=None, generator="two"),
             {},
-            (QUERIES, QUERIES),
+            ALL_CALLS,
             id="another generator, and nothing is known of the retriever",
         ),
         pytest.param(
             noting(retriever=None, generator=None),
             noting(retriever=None, generator=None),
             {"rag_description": {"version": 2}},
-            (QUERIES, QUERIES),
+            ALL_CALLS,
             id="another version of the whole",
         ),
-        pytest.param(noting(), noting(), {"top_k": 3}, (QUERIES, NOTHING), id="top_k"),
+        pytest.param(noting(), noting(), {"top_k": 3}, ONLY_RETRIEVAL, id="top_k"),
     ],
 )
 def test_a_change_asks_for_what_depends_on_it(
@@ -121,7 +127,7 @@ def test_a_change_asks_for_what_depends_on_it(
     before: NotingRAG,
     after: NotingRAG,
     options: dict[str, Any],
-    expected: tuple[list[str], list[str]],
+    expected: Calls,
 ) -> None:
     ask(cases(*QUERIES), tmp_path / "run", before)
 
@@ -132,7 +138,7 @@ def test_what_an_earlier_setting_gave_is_reused_when_it_comes_back(tmp_path: Pat
     ask(cases(*QUERIES), tmp_path / "run")
     ask(cases(*QUERIES), tmp_path / "run", top_k=3)
 
-    assert ask(cases(*QUERIES), tmp_path / "run") == (NOTHING, NOTHING)
+    assert ask(cases(*QUERIES), tmp_path / "run") == NO_CALLS
 
 
 def test_what_an_earlier_setting_gave_never_passes_for_the_present_one(tmp_path: Path) -> None:
@@ -160,7 +166,7 @@ def test_a_changed_reference_is_scored_and_not_asked(tmp_path: Path) -> None:
 
     calls = ask(data, tmp_path / "run")
 
-    assert calls == (NOTHING, NOTHING)
+    assert calls == NO_CALLS
     exact_match = report_of(tmp_path / "run").summaries[1]
     assert exact_match.score == 0.9
 
@@ -179,7 +185,7 @@ def test_of_fewer_cases_none_is_asked_in_whatever_order(tmp_path: Path) -> None:
 
     calls = ask(cases("q6", "q2"), tmp_path)
 
-    assert calls == (NOTHING, NOTHING)
+    assert calls == NO_CALLS
     assert list(rows(report_of(tmp_path))) == ["q6", "q2"]
 
 
@@ -190,7 +196,7 @@ def test_failed_queries_are_not_asked_again(tmp_path: Path) -> None:
     data = cases("a", "lost b", "mute c")
     ask(data, tmp_path / "run")
 
-    assert ask(data, tmp_path / "run") == (NOTHING, NOTHING)
+    assert ask(data, tmp_path / "run") == NO_CALLS
 
 
 def test_failed_queries_are_asked_again_on_request(tmp_path: Path) -> None:
@@ -210,7 +216,7 @@ def test_failed_queries_are_asked_again_on_request(tmp_path: Path) -> None:
 def test_fresh_asks_everything(tmp_path: Path) -> None:
     ask(cases(*QUERIES), tmp_path / "run")
 
-    assert ask(cases(*QUERIES), tmp_path / "run", fresh=True) == (QUERIES, QUERIES)
+    assert ask(cases(*QUERIES), tmp_path / "run", fresh=True) == ALL_CALLS
 
 
 def test_fresh_leaves_the_users_files(tmp_path: Path) -> None:
@@ -247,7 +253,7 @@ def test_cases_that_cannot_be_used_leave_the_earlier_run(
         run(data(), NotingRAG(), tmp_path / "run", fresh=fresh)
 
     assert report_files(tmp_path / "run") == before
-    assert ask(cases(*QUERIES), tmp_path / "run") == (NOTHING, NOTHING)
+    assert ask(cases(*QUERIES), tmp_path / "run") == NO_CALLS
 
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["continued", "fresh"])

@@ -118,7 +118,8 @@ def corpus_of(folder: Path, *texts: str) -> str:
     path = folder / "corpus.jsonl"
     with path.open("w", encoding="utf-8") as file:
         for number, text in enumerate(texts):
-            file.write(json.dumps({"id": str(number), "text": text}) + "\n")
+            document = {"id": str(number), "text": text}
+            file.write(json.dumps(document) + "\n")
     return str(path)
 
 
@@ -427,7 +428,8 @@ def test_mmr_uses_words_and_scores_where_a_chunk_has_no_embedding() -> None:
 
 
 Vector = tuple[int, int, int]
-NONZERO = st.tuples(*[st.integers(-3, 3)] * 3).filter(any)
+COORDINATES = st.integers(-3, 3)
+NONZERO = st.tuples(COORDINATES, COORDINATES, COORDINATES).filter(any)
 
 
 def cosine(left: Vector, right: Vector) -> float:
@@ -453,8 +455,10 @@ def test_mmr_picks_what_the_definition_picks(
     scores = scored({"name": "mmr", "balance": balance}, question, chunks)
 
     def worth(row: int, picked: list[int]) -> float:
-        likeness = max((cosine(vectors[row], vectors[before]) for before in picked), default=0)
-        return balance * cosine(vectors[row], direction) - (1 - balance) * likeness
+        relevance = cosine(vectors[row], direction)
+        cosines = [cosine(vectors[row], vectors[before]) for before in picked]
+        likeness = max(cosines, default=0)
+        return balance * relevance - (1 - balance) * likeness
 
     picked: list[int] = []
     remaining = list(range(len(vectors)))
@@ -565,7 +569,7 @@ def test_ppr_may_start_from_the_chunks_that_are_like_the_query() -> None:
     ppr = {"name": "ppr", "seeds": "similarity", "damping": 0}
     towards_b = query(embedding=[0, 1], a=[1, 0], b=[0, 1])
 
-    assert order(ppr, towards_b, [chunk("a"), chunk("b")]) == ["b", "a"]
+    assert order(ppr, towards_b, THREE[:2]) == ["b", "a"]
 
 
 def scores_with_links(links: object, *, directed: bool = False) -> list[float]:
@@ -574,7 +578,11 @@ def scores_with_links(links: object, *, directed: bool = False) -> list[float]:
     b is a chunk of the document doc.
     """
     ppr = {"name": "ppr", "damping": 0.5, "seeds": "rank", "directed": directed}
-    chunks = [chunk("a", links=links), replace(chunk("b"), document_id="doc"), chunk("c")]
+    chunks = [
+        chunk("a", links=links),
+        replace(chunk("b"), document_id="doc"),
+        chunk("c"),
+    ]
     return list(scored(ppr, query(), chunks))
 
 
@@ -643,9 +651,13 @@ def walk_from_a(damping: float, neighbours: int, sharpness: float) -> list[float
 
 
 def chunks_with_directions() -> list[Chunk]:
-    """Of the four only a has a score: the walk starts there."""
-    score_of = {"a": 1.0, "b": 0.0, "c": 0.0, "d": 0.0}
-    return [chunk(id, "", score_of[id], embedding=vector) for id, vector in DIRECTIONS.items()]
+    """Of the four a alone has a score above 0: the walk starts there."""
+    return [
+        chunk("a", "", 1.0, embedding=DIRECTIONS["a"]),
+        chunk("b", "", 0.0, embedding=DIRECTIONS["b"]),
+        chunk("c", "", 0.0, embedding=DIRECTIONS["c"]),
+        chunk("d", "", 0.0, embedding=DIRECTIONS["d"]),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -357,7 +357,9 @@ def test_no_secret_reaches_a_message_or_an_identity(server: Server, rag_of: Make
         rag.retrieve("q")
 
     assert server.requests[0].path == "/retrieve?api_key=k3y"
-    shown = str(raised.value) + repr(rag) + str(rag.stage_identity("retrieve"))
+    message = str(raised.value)
+    identity = str(rag.stage_identity("retrieve"))
+    shown = f"{message} {rag!r} {identity}"
     assert "visible" in shown
     for secret in ("s3cr", "hush", "k3y", "bobby", "Basic Ym"):
         assert secret not in shown
