@@ -25,9 +25,12 @@ ROW_OF: dict[str, dict[str, Any]] = {
 """By the number of its document and its own, as in "000 FR-1"."""
 
 
-def numbered(prefix: str, last: int, digits: int = 3) -> set[str]:
+def numbered(prefix: str, last: int, *, digits: int = 3) -> set[str]:
     """``numbered("FR", 2)`` is FR-001 and FR-002."""
-    return {f"{prefix}-{number:0{digits}}" for number in range(1, last + 1)}
+    numbers: set[str] = set()
+    for number in range(1, last + 1):
+        numbers.add(f"{prefix}-{number:0{digits}}")
+    return numbers
 
 
 def scenarios(*counts: int, prefix: str = "") -> set[str]:
@@ -40,18 +43,30 @@ def scenarios(*counts: int, prefix: str = "") -> set[str]:
 
 
 NUMBERED: dict[str, set[str]] = {
-    "000": scenarios(2, 1, 1, prefix="US")
-    | numbered("EC", 3, 1)
-    | numbered("FR", 10)
-    | numbered("SC", 4),
-    "001": numbered("6", 3, 1) | numbered("7", 5, 1),
+    "000": {
+        *scenarios(2, 1, 1, prefix="US"),
+        *numbered("EC", 3, digits=1),
+        *numbered("FR", 10),
+        *numbered("SC", 4),
+    },
+    "001": {
+        *numbered("6", 3, digits=1),
+        *numbered("7", 5, digits=1),
+    },
     "002": scenarios(3, 3, 3, 3, 3, 3, 2, 3, 2, 2),
-    "003": numbered("3.2", 5, 1) | numbered("3.4", 3, 1) | {"3.7", "3.8"},
-    "004": scenarios(3, 3, 3, 3, prefix="US")
-    | numbered("EC", 8, 1)
-    | numbered("FR", 16)
-    | numbered("SC", 9)
-    | numbered("CO", 5, 1),
+    "003": {
+        *numbered("3.2", 5, digits=1),
+        *numbered("3.4", 3, digits=1),
+        "3.7",
+        "3.8",
+    },
+    "004": {
+        *scenarios(3, 3, 3, 3, prefix="US"),
+        *numbered("EC", 8, digits=1),
+        *numbered("FR", 16),
+        *numbered("SC", 9),
+        *numbered("CO", 5, digits=1),
+    },
 }
 """What the documents number, or count."""
 

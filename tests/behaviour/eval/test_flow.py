@@ -87,7 +87,7 @@ def questions(count: int) -> list[str]:
 
 
 def test_a_case_is_answered_while_another_one_is_still_retrieved(tmp_path: Path) -> None:
-    rag = Echo({"retrieve slow": "generate fast"})
+    rag = Echo(waits={"retrieve slow": "generate fast"})
 
     report = run(cases("slow", "fast"), rag, tmp_path, limits=PATIENCE)
 
@@ -131,7 +131,9 @@ def test_the_next_window_begins_while_the_last_case_of_the_one_before_is_slow(
     tmp_path: Path,
 ) -> None:
     queries = questions(600)  # more than a window
-    rag = Echo({f"generate {queries[0]}": f"generate {queries[-1]}"})
+    slow_query = queries[0]
+    last_query = queries[-1]
+    rag = Echo(waits={f"generate {slow_query}": f"generate {last_query}"})
 
     report = run(cases(*queries), rag, tmp_path, limits=PATIENCE)
 
