@@ -125,6 +125,7 @@ def test_rerank_time_weighted_multiplies_by_the_decay_of_the_age() -> None:
         item("new", 0.5, timestamp=NOW.isoformat()),
         now=NOW,
     )
+
     assert ids_of(result) == ["new", "old"]
     assert scores(result) == pytest.approx([0.5, 0.9 * math.exp(-2.4)])
 
@@ -150,6 +151,7 @@ def test_rerank_weighted_is_the_weighted_mean_of_its_factors() -> None:
         item("a", 0.8, importance=0.0),
         item("b", 0.4, importance=1.0),
     )
+
     assert ids_of(result) == ["b", "a"]
     assert scores(result) == pytest.approx([(0.4 + 3.0) / 4, 0.8 / 4])
 
@@ -201,6 +203,7 @@ def test_merge_link_expand_asks_the_service_for_neighbours_once_an_item() -> Non
         item("b", 0.8),
         service=service,
     )
+
     assert ids_of(result) == ["a", "b", "n"]
     assert service.calls == [("neighbours", "a", 5)]
 
@@ -215,6 +218,7 @@ def test_merge_multi_query_fills_the_template_and_asks_the_service() -> None:
         service=service,
         question="rent",
     )
+
     assert sorted(ids_of(result)) == ["a", "n"]
     assert service.calls == [("search", "background of rent", 2)]
 
@@ -229,6 +233,7 @@ def test_merge_takes_every_fusion(fusion: str) -> None:
         item("b", 0.5),
         service=Memory(item("n", 0.3)),
     )
+
     assert sorted(ids_of(result)) == ["a", "b", "n"]
 
 
@@ -278,6 +283,7 @@ def test_augment_metadata_and_temporal_write_what_is_known_before_a_text() -> No
 
     by_field = executed({"action": "augment", "type": "metadata", "fields": ["role"]}, dated)
     by_time = executed({"action": "augment", "type": "temporal"}, dated, now=NOW)
+
     assert "user" in by_field["memory_data"][0]["text"]
     assert by_time["memory_data"][0]["text"].startswith("[2024-05-20, 12 days old]")
 

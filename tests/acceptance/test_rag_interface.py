@@ -279,6 +279,7 @@ def test_a_batch_of_retrievals_returns_their_metadata() -> None:
     for rag in (Batch(), NewRetrieval()):
         results = rag.batch_retrieve_with_metadata(["q", "r"])
         assert [result.context_ids for result in results] == [["leave", "desk"], ["leave", "desk"]]
+
     assert calls == [["q", "r"]]
 
 
@@ -297,6 +298,7 @@ def test_a_batch_of_generations_returns_their_metadata() -> None:
     for rag in (Batch(), NewGeneration()):
         results = rag.batch_generate_with_metadata(["q", "r"], [TEXTS, TEXTS])
         assert [result.confidence for result in results] == [0.8, 0.8]
+
     assert calls == [["q", "r"]]
 
 
