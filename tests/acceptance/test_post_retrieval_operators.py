@@ -29,6 +29,7 @@ NOW = datetime(2024, 6, 1, tzinfo=UTC)
 
 
 def item(name: str, score: float | None = None, text: str = "", **metadata: Any) -> dict[str, Any]:
+    """An item of the memory, as the document has it."""
     return {
         "entry_id": name,
         "text": text or f"Text of {name}.",
@@ -73,13 +74,18 @@ def executed(
     score_field: str | None = None,
     **data: Any,
 ) -> dict[str, Any]:
+    """The data after a stage of one operator."""
     operator = build_operator(dict(settings), Resources(service=service, chat=chat))
     stage = PostRetrieval(operators=(operator,), score_field=score_field)
     return stage.execute({"memory_data": list(items), "question": "Which?", **data})
 
 
-def left(result: Mapping[str, Any]) -> list[str]:
-    return [str(entry.get("entry_id", entry.get("id"))) for entry in result["memory_data"]]
+def ids_of(result: Mapping[str, Any]) -> list[str]:
+    """Those of the document's items are entry ids, those of items from an operator ids."""
+    ids: list[str] = []
+    for entry in result["memory_data"]:
+        ids.append(str(entry.get("entry_id", entry.get("id"))))
+    return ids
 
 
 def scores(result: Mapping[str, Any]) -> list[float]:
@@ -96,27 +102,31 @@ def test_rerank_semantic_takes_the_cosine_of_given_embeddings() -> None:
         item("b", 0.1, embedding=[3.0, 4.0]),
         query_embedding=[1.0, 0.0],
     )
-    assert left(result) == ["b", "a"]
+
+    assert ids_of(result) == ["b", "a"]
     assert scores(result) == pytest.approx([0.6, 0.0], abs=1e-6)
 
 
 def test_rerank_semantic_without_a_query_embedding_keeps_the_scores_and_says_so() -> None:
     with pytest.warns(RagbenchWarning):
         result = executed({"action": "rerank", "type": "semantic"}, item("a", 0.9), item("b", 0.1))
-    assert left(result) == ["a", "b"]
+
+    assert ids_of(result) == ["a", "b"]
     assert scores(result) == [0.9, 0.1]
     assert result["steps"][0]["notes"]
 
 
 def test_rerank_time_weighted_multiplies_by_the_decay_of_the_age() -> None:
-    day_old = (NOW - timedelta(hours=24)).isoformat()
+    yesterday = NOW - timedelta(hours=24)
+
     result = executed(
         {"action": "rerank", "type": "time_weighted", "rate": 0.1},
-        item("old", 0.9, timestamp=day_old),
+        item("old", 0.9, timestamp=yesterday.isoformat()),
         item("new", 0.5, timestamp=NOW.isoformat()),
         now=NOW,
     )
-    assert left(result) == ["new", "old"]
+
+    assert ids_of(result) == ["new", "old"]
     assert scores(result) == pytest.approx([0.5, 0.9 * math.exp(-2.4)])
 
 
@@ -128,17 +138,21 @@ def test_rerank_ppr_follows_the_links_of_the_items() -> None:
         item("b", 0.5),
         item("c", 0.5),
     )
-    assert left(result).index("c") < left(result).index("b")
+    ids = ids_of(result)
+
+    assert ids.index("c") < ids.index("b")
 
 
 def test_rerank_weighted_is_the_weighted_mean_of_its_factors() -> None:
     factors = [{"field": "score", "weight": 1.0}, {"field": "importance", "weight": 3.0}]
+
     result = executed(
         {"action": "rerank", "type": "weighted", "factors": factors},
         item("a", 0.8, importance=0.0),
         item("b", 0.4, importance=1.0),
     )
-    assert left(result) == ["b", "a"]
+
+    assert ids_of(result) == ["b", "a"]
     assert scores(result) == pytest.approx([(0.4 + 3.0) / 4, 0.8 / 4])
 
 
@@ -149,7 +163,8 @@ def test_rerank_keeps_top_k_and_writes_the_score_into_a_field_of_the_metadata() 
         item("b", 0.4, importance=0.5),
         score_field="rerank_score",
     )
-    assert left(result) == ["b"]
+
+    assert ids_of(result) == ["b"]
     assert result["memory_data"][0]["metadata"]["rerank_score"] == 0.5
 
 
@@ -157,7 +172,7 @@ def test_rerank_keeps_top_k_and_writes_the_score_into_a_field_of_the_metadata() 
 
 
 @pytest.mark.parametrize(
-    ("settings", "kept"),
+    ("settings", "ids"),
     [
         ({"type": "token_budget", "budget": 4, "counter": "approximate"}, ["a"]),
         ({"type": "threshold", "min_score": 0.5}, ["a", "b"]),
@@ -167,10 +182,13 @@ def test_rerank_keeps_top_k_and_writes_the_score_into_a_field_of_the_metadata() 
     ],
     ids=lambda value: value["type"] if isinstance(value, dict) else "",
 )
-def test_filter_keeps_the_items_that_pass(settings: dict[str, Any], kept: list[str]) -> None:
+def test_filter_keeps_the_items_that_pass(settings: dict[str, Any], ids: list[str]) -> None:
     items = [item("a", 0.9), item("b", 0.6), item("c", 0.1)]
-    result = executed({"action": "filter", **settings}, *items, chat=Model('{"keep": [2]}'))
-    assert left(result) == kept
+    keeps_the_second = Model('{"keep": [2]}')
+
+    result = executed({"action": "filter", **settings}, *items, chat=keeps_the_second)
+
+    assert ids_of(result) == ids
 
 
 # --- merge
@@ -178,57 +196,65 @@ def test_filter_keeps_the_items_that_pass(settings: dict[str, Any], kept: list[s
 
 def test_merge_link_expand_asks_the_service_for_neighbours_once_an_item() -> None:
     service = Memory(item("n", 0.3), item("b", 0.2))
+
     result = executed(
         {"action": "merge", "type": "link_expand", "first": 1, "depth": 1},
         item("a", 0.9),
         item("b", 0.8),
         service=service,
     )
-    assert left(result) == ["a", "b", "n"]
+
+    assert ids_of(result) == ["a", "b", "n"]
     assert service.calls == [("neighbours", "a", 5)]
 
 
 def test_merge_multi_query_fills_the_template_and_asks_the_service() -> None:
     service = Memory(item("n", 0.3))
     queries = [{"query": "background of {question}", "top_k": 2}]
+
     result = executed(
         {"action": "merge", "type": "multi_query", "queries": queries},
         item("a", 0.9),
         service=service,
         question="rent",
     )
-    assert sorted(left(result)) == ["a", "n"]
+
+    assert sorted(ids_of(result)) == ["a", "n"]
     assert service.calls == [("search", "background of rent", 2)]
 
 
 @pytest.mark.parametrize("fusion", ["concat", "interleave", "weighted", "rrf"])
 def test_merge_takes_every_fusion(fusion: str) -> None:
     queries = [{"query": "{question}"}]
+
     result = executed(
         {"action": "merge", "type": "multi_query", "queries": queries, "fusion": fusion},
         item("a", 0.9),
         item("b", 0.5),
         service=Memory(item("n", 0.3)),
     )
-    assert sorted(left(result)) == ["a", "b", "n"]
+
+    assert sorted(ids_of(result)) == ["a", "b", "n"]
 
 
 def test_a_service_has_five_seconds_a_call_and_its_failure_is_reported() -> None:
+    release = Event()
+
     class Slow(Memory):
         def search(self, query: str, top_k: int) -> Sequence[Any]:
-            answered.wait()
+            release.wait()
             return []
 
-    answered = Event()
     queries = [{"query": "{question}"}]
     settings: dict[str, Any] = {"action": "merge", "type": "multi_query", "queries": queries}
+
     operator: Any = build_operator(settings, Resources(service=Memory()))
     with pytest.warns(RagbenchWarning, match=r"no answer within 0\.01 s"):
         result = executed({**settings, "timeout": 0.01}, item("a", 0.9), service=Slow())
-    answered.set()
+    release.set()
 
     assert operator.timeout == 5.0
-    assert left(result) == ["a"]
+    assert ids_of(result) == ["a"]
 
 
 # --- augment, compress, format, none
@@ -238,30 +264,45 @@ def test_augment_reflection_puts_the_model_s_thought_before_the_items() -> None:
     result = executed(
         {"action": "augment", "type": "reflection"}, item("a"), chat=Model("They agree.")
     )
-    assert [entry["text"] for entry in result["memory_data"]] == ["They agree.", "Text of a."]
+    reflection, original = result["memory_data"]
+
+    assert reflection["text"] == "They agree."
+    assert original["text"] == "Text of a."
 
 
 def test_augment_context_writes_title_and_place_before_a_text() -> None:
     result = executed({"action": "augment", "type": "context"}, item("a", title="Lease"))
-    assert "Lease" in result["memory_data"][0]["text"]
-    assert result["memory_data"][0]["text"].endswith("Text of a.")
+    text = result["memory_data"][0]["text"]
+
+    assert "Lease" in text
+    assert text.endswith("Text of a.")
 
 
 def test_augment_metadata_and_temporal_write_what_is_known_before_a_text() -> None:
     dated = item("a", timestamp="2024-05-20", role="user")
+
     by_field = executed({"action": "augment", "type": "metadata", "fields": ["role"]}, dated)
     by_time = executed({"action": "augment", "type": "temporal"}, dated, now=NOW)
+
     assert "user" in by_field["memory_data"][0]["text"]
     assert by_time["memory_data"][0]["text"].startswith("[2024-05-20, 12 days old]")
 
 
 def test_compress_keeps_sentences_or_asks_a_model() -> None:
     long = item("a", text="Rent is due in May. The sky is blue. The pool is closed.")
-    settings = {"type": "extractive", "budget": 6, "counter": "approximate"}
-    cut = executed({"action": "compress", **settings}, long, question="When is rent due?")
-    summed = executed({"action": "compress", "type": "abstractive"}, long, chat=Model("May."))
-    assert cut["memory_data"][0]["text"] == "Rent is due in May."
-    assert summed["memory_data"][0]["text"] == "May."
+    extractive = {
+        "action": "compress",
+        "type": "extractive",
+        "budget": 6,
+        "counter": "approximate",
+    }
+    abstractive = {"action": "compress", "type": "abstractive"}
+
+    extracted = executed(extractive, long, question="When is rent due?")
+    summarised = executed(abstractive, long, chat=Model("May."))
+
+    assert extracted["memory_data"][0]["text"] == "Rent is due in May."
+    assert summarised["memory_data"][0]["text"] == "May."
 
 
 @pytest.mark.parametrize(
@@ -276,12 +317,14 @@ def test_compress_keeps_sentences_or_asks_a_model() -> None:
 )
 def test_format_writes_the_text_for_generation(settings: dict[str, Any], start: str) -> None:
     result = executed({"action": "format", **settings}, item("a", 0.9), item("b", 0.5))
+
     assert result["history_text"].lstrip().startswith(start)
     assert "Text of b." in result["history_text"]
 
 
 def test_none_leaves_the_items_and_writes_their_texts() -> None:
     result = executed({"action": "none"}, item("a", 0.9), item("b", 0.5))
+
     assert result["memory_data"] == [item("a", 0.9), item("b", 0.5)]
     assert result["history_text"] == "Text of a.\n\nText of b."
 
@@ -308,7 +351,10 @@ ANSWERS = {"filter.llm": '{"keep": [1, 2]}'}
 def test_every_action_writes_a_history_text(name: str) -> None:
     """The last point of the checklist, for every operator that ships."""
     action, _, kind = name.partition(".")
-    settings = {"action": action, **({"type": kind} if kind else {}), **DEFAULTS.get(name, {})}
+    settings: dict[str, Any] = {"action": action}
+    if kind:
+        settings["type"] = kind
+    settings |= DEFAULTS.get(name, {})
     chat = Model(ANSWERS.get(name, "A summary."))
 
     result = executed(
@@ -324,7 +370,9 @@ def test_what_comes_in_stays_as_it_is() -> None:
     before = repr(data)
     factors = [{"field": "importance"}]
     operator = build_operator({"action": "rerank", "type": "weighted", "factors": factors})
+
     PostRetrieval(operators=(operator,), score_field="score").execute(data)
+
     assert repr(data) == before
 
 
@@ -338,7 +386,8 @@ def test_a_failure_is_a_warning_and_the_items_stay() -> None:
         result = executed(
             {"action": "filter", "type": "llm"}, item("a", 0.9), chat=Model("no list")
         )
-    assert left(result) == ["a"]
+
+    assert ids_of(result) == ["a"]
     assert result["steps"][0]["failures"]
 
 
@@ -356,28 +405,32 @@ def test_no_operator_computes_an_embedding() -> None:
 def test_a_service_is_only_read() -> None:
     """The protocols of a service have one method each, and both only find."""
     for protocol, method in ((ChunkSearch, "search"), (ChunkNeighbours, "neighbours")):
-        own = [name for name, _ in inspect.getmembers(protocol, inspect.isfunction)]
-        assert [name for name in own if not name.startswith("_")] == [method]
+        methods = [name for name, _ in inspect.getmembers(protocol, inspect.isfunction)]
+        public = [name for name in methods if not name.startswith("_")]
+        assert public == [method]
 
 
 def test_items_of_one_source_alone_are_read() -> None:
     """Other lists in the mapping are handed on, not merged."""
     result = executed({"action": "none"}, item("a"), other_memory=[item("z")])
-    assert left(result) == ["a"]
+
+    assert ids_of(result) == ["a"]
     assert result["other_memory"] == [item("z")]
 
 
 def test_each_action_has_one_name_and_its_variants_are_types() -> None:
     """Seven actions, and no variant outside of one."""
     actions = {name.partition(".")[0] for name in OPERATORS.builtin}
+
     assert actions == {"none", "rerank", "filter", "merge", "augment", "compress", "format"}
 
 
 def test_chunks_and_mappings_convert_both_ways() -> None:
     """What is kept of the document's helpers: items in, items out, all keys kept."""
     entry = {**item("a", 0.5, page=3), "session": "s1"}
+
     result = executed({"action": "rerank", "type": "lexical"}, entry, question="Text")
-    (back,) = result["memory_data"]
-    assert {key: back[key] for key in entry if key != "score"} == {
-        key: value for key, value in entry.items() if key != "score"
-    }
+
+    (reranked_entry,) = result["memory_data"]
+    for key in ("entry_id", "text", "metadata", "session"):
+        assert reranked_entry[key] == entry[key]

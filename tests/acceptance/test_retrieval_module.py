@@ -43,6 +43,7 @@ embeddings = pytest.mark.extra("embeddings")
 
 
 def opened(folder: Path, documents: list[Document], **settings: Any) -> RetrievalEngine:
+    """An engine over these documents, each of them one chunk of the collection kb."""
     address = f"memory:{folder}"
     index(documents, address, "kb", chunker="whole", **settings)
     return open_engine(address)
@@ -74,9 +75,12 @@ def by_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Retrie
 @embeddings
 def test_case_1_a_question_in_another_language_finds_the_meaning(chinese: RetrievalEngine) -> None:
     """By vectors the score is the similarity, above 0.8."""
-    found = chinese.search("kb", "Apple 是什么类别", strategy="dense")
-    assert found[0].text == "苹果是水果"
-    assert (found[0].score or 0) > 0.8
+    chunks = chinese.search("kb", "Apple 是什么类别", strategy="dense")
+
+    best = chunks[0]
+    assert best.text == "苹果是水果"
+    assert best.score is not None
+    assert best.score > 0.8
 
 
 @embeddings
@@ -84,9 +88,11 @@ def test_case_1_by_default_finds_the_meaning_and_gives_its_similarity_beside_the
     chinese: RetrievalEngine,
 ) -> None:
     """A hybrid score is a fused rank: docs/requirements.md."""
-    found = chinese.search("kb", "Apple 是什么类别")
-    assert found[0].text == "苹果是水果"
-    assert found[0].metadata["ranked_by"]["dense"]["score"] > 0.8
+    chunks = chinese.search("kb", "Apple 是什么类别")
+
+    best = chunks[0]
+    assert best.text == "苹果是水果"
+    assert best.metadata["ranked_by"]["dense"]["score"] > 0.8
 
 
 @embeddings
@@ -94,9 +100,11 @@ def test_case_1_by_default_finds_the_meaning_and_gives_its_similarity_beside_the
 def test_case_2_a_filter_leaves_out_other_years(
     chinese: RetrievalEngine, strategy: Strategy
 ) -> None:
-    found = chinese.search("kb", "合同条款", filters={"year": 2023}, strategy=strategy)
-    assert found[0].id == "new"
-    assert all(chunk.metadata["year"] == 2023 for chunk in found)
+    chunks = chinese.search("kb", "合同条款", filters={"year": 2023}, strategy=strategy)
+
+    assert chunks[0].id == "new"
+    for chunk in chunks:
+        assert chunk.metadata["year"] == 2023
 
 
 @embeddings
@@ -116,9 +124,13 @@ def test_an_english_collection_is_searched_in_the_same_way(
     english: RetrievalEngine, strategy: Strategy
 ) -> None:
     """Cases 1 and 2 with the default embedder of an English corpus."""
-    assert english.search("kb", "Which fruit is an apple?", strategy=strategy)[0].id == "fruit"
-    found = english.search("kb", "When is rent due?", filters={"year": 2023}, strategy=strategy)
-    assert [chunk.id for chunk in found] == ["rent"]
+    about_fruit = english.search("kb", "Which fruit is an apple?", strategy=strategy)
+    about_rent = english.search(
+        "kb", "When is rent due?", filters={"year": 2023}, strategy=strategy
+    )
+
+    assert about_fruit[0].id == "fruit"
+    assert [chunk.id for chunk in about_rent] == ["rent"]
 
 
 # --- 3.2 the flow
@@ -128,8 +140,8 @@ def test_an_english_collection_is_searched_in_the_same_way(
 def test_a_filter_and_a_strategy_give_chunks_in_one_form(
     by_words: RetrievalEngine, strategy: Strategy
 ) -> None:
-    found = by_words.search("kb", "rent due", filters={"year": 2022}, strategy=strategy)
-    (chunk,) = found
+    (chunk,) = by_words.search("kb", "rent due", filters={"year": 2022}, strategy=strategy)
+
     assert isinstance(chunk, Node)
     assert chunk.id == "rent-22"
     assert chunk.text == "The rent is due on the last of May."
@@ -140,8 +152,10 @@ def test_a_filter_and_a_strategy_give_chunks_in_one_form(
 def test_two_rankings_are_fused_by_weighted_reciprocal_ranks(by_words: RetrievalEngine) -> None:
     """Both rank the chunk first: 1 / 61 of each, weighted 1."""
     settings = RetrievalSettings(dense_weight=1.0, sparse_weight=1.0)
+
     with open_engine(by_words.database.address, settings=settings) as engine:
         best = engine.search("kb", "An apple is a fruit.")[0]
+
     assert best.id == "fruit"
     assert best.score == pytest.approx(1 / 61 + 1 / 61)
 
@@ -151,15 +165,19 @@ def test_two_rankings_are_fused_by_weighted_reciprocal_ranks(by_words: Retrieval
 
 def test_search_has_the_parameters_of_the_document() -> None:
     parameters = list(inspect.signature(RetrievalEngine.search).parameters)
+
     assert parameters[1:6] == ["dataset_id", "query_text", "top_k", "score_threshold", "filters"]
     assert Node is Chunk
 
 
 def test_search_returns_top_k_chunks_that_reach_the_threshold(by_words: RetrievalEngine) -> None:
-    assert len(by_words.search("kb", "rent due", 1, strategy="sparse")) == 1
-    found = by_words.search("kb", "rent due", 4, 0.2, {"year": 2023}, strategy="sparse")
-    assert [chunk.id for chunk in found] == ["rent"]
-    assert by_words.search("kb", "rent due", score_threshold=0.999, strategy="sparse") == []
+    top_1 = by_words.search("kb", "rent due", 1, strategy="sparse")
+    of_2023 = by_words.search("kb", "rent due", 4, 0.2, {"year": 2023}, strategy="sparse")
+    above_threshold = by_words.search("kb", "rent due", score_threshold=0.999, strategy="sparse")
+
+    assert len(top_1) == 1
+    assert [chunk.id for chunk in of_2023] == ["rent"]
+    assert above_threshold == []
 
 
 def test_the_command_finds_the_same(
@@ -167,7 +185,9 @@ def test_the_command_finds_the_same(
 ) -> None:
     address = by_words.database.address
     command = ["search", "rent due", "--store", address, "--filter", "year=2023", "--json"]
+
     assert main(command) == 0
+
     (chunk,) = json.loads(capsys.readouterr().out)["chunks"]
     assert chunk["id"] == "rent"
 
@@ -178,6 +198,7 @@ def test_the_command_finds_the_same(
 def test_the_defaults_are_those_of_the_document() -> None:
     """Four chunks; no threshold leaves out what scores below 0 of all (docs/requirements.md)."""
     settings = RetrievalSettings()
+
     assert settings.top_k == 4
     assert settings.score_threshold is None
     assert settings.strategy == "hybrid"
@@ -192,12 +213,13 @@ def test_the_variables_hold_in_python_and_for_the_command(
     monkeypatch.setenv("RETRIEVAL_STRATEGY", "sparse")
 
     with open_engine(address) as engine:
-        found = engine.search("kb", "rent due")
+        chunks = engine.search("kb", "rent due")
     assert main(["search", "rent due", "--store", address, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
 
-    assert [chunk.id for chunk in found] == [chunk["id"] for chunk in printed["chunks"]]
-    assert len(found) == 1
+    (chunk,) = chunks
+    (printed_chunk,) = printed["chunks"]
+    assert printed_chunk["id"] == chunk.id
     assert printed["score_kind"] == "bm25"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragbench import (
     AsyncRAGInterface,
@@ -41,10 +41,12 @@ class NotingRAG(RAGInterface):
         super().__init__()
         self.retrieved: list[str] = []
         self.generated: list[str] = []
-        self.given: dict[str, list[str]] = {}
+        self.contexts: dict[str, list[str]] = {}
+        """By query, those that it was to answer from."""
 
     def stage_identity(self, stage: str) -> object:
-        return {"retrieve": self.retriever, "generate": self.generator}[stage]
+        identities = {"retrieve": self.retriever, "generate": self.generator}
+        return identities[stage]
 
     def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
         self.retrieved.append(query)
@@ -54,7 +56,7 @@ class NotingRAG(RAGInterface):
 
     def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
         self.generated.append(query)
-        self.given[query] = contexts
+        self.contexts[query] = contexts
         if "mute" in query:
             raise ValueError(f"no words for {query}")
         return GenerationResult(f"A {query}")
@@ -64,13 +66,13 @@ class OnlyGenerates(RAGInterface, families=("generation",)):
     def __init__(self, answer: str = "A {}") -> None:
         super().__init__()
         self.answer = answer
-        self.asked: list[tuple[str, list[str]]] = []
+        self.calls: list[tuple[str, list[str]]] = []
 
     def stage_identity(self, stage: str) -> object:
         return "one"
 
     def generate(self, query: str, contexts: list[str]) -> str:
-        self.asked.append((query, contexts))
+        self.calls.append((query, contexts))
         return self.answer.format(query)
 
 
@@ -120,28 +122,45 @@ def run(
     Args:
         options: fields of the settings and of the request.
     """
-    parsed: Sequence[Metric] | None = None if metrics is None else parse_metrics(metrics)
+    parsed_metrics: Sequence[Metric] | None = None
+    if metrics is not None:
+        parsed_metrics = parse_metrics(metrics)
     options.setdefault("version", "the same")  # without it nothing is used again in one process
     settings: dict[str, Any] = {}
     for field_of_settings in fields(EvalSettings):
         if field_of_settings.name in options:
             settings[field_of_settings.name] = options.pop(field_of_settings.name)
     request = RunRequest(
-        out=out, rag=rag, metrics=parsed, settings=EvalSettings(**settings), **options
+        out=out, rag=rag, metrics=parsed_metrics, settings=EvalSettings(**settings), **options
     )
     return run_evaluation(data, request)
 
 
 def rows(report: Report) -> dict[str, CaseRow]:
+    """The rows of the report, by the id of their case."""
     return {row.id: row for row in report.rows()}
 
 
-def counts(report: Report) -> dict[str, tuple[int, int, int, int]]:
-    """Measured, abstained, skipped and failed cases a stage."""
-    return {
-        stage.stage: (stage.measured, stage.abstained, stage.skipped, stage.failed)
-        for stage in report.stages
-    }
+class Counts(NamedTuple):
+    """How the cases of a stage ended."""
+
+    measured: int = 0
+    abstained: int = 0
+    skipped: int = 0
+    failed: int = 0
+
+
+def counts(report: Report) -> dict[str, Counts]:
+    """How the cases ended, by stage."""
+    by_stage: dict[str, Counts] = {}
+    for stage in report.stages:
+        by_stage[stage.stage] = Counts(
+            measured=stage.measured,
+            abstained=stage.abstained,
+            skipped=stage.skipped,
+            failed=stage.failed,
+        )
+    return by_stage
 
 
 def report_files(out: Path) -> dict[str, bytes]:
@@ -160,7 +179,8 @@ class Backwards:
     name: str = "test.backwards"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        return OperatorOutput(chunks=context.chunks[::-1], notes=(f"{len(context.chunks)} turned",))
+        note = f"{len(context.chunks)} turned"
+        return OperatorOutput(chunks=context.chunks[::-1], notes=(note,))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -116,6 +116,7 @@ def ablation_of(folder: Path, *variants: Variant, **options: Any) -> Any:
 
 
 def variant(name: str, *operators: Any, **settings: Any) -> Variant:
+    """A variant of this name, whose stage has these operators."""
     return Variant(name=name, stage=PostRetrieval(operators=operators, **settings))
 
 
@@ -157,7 +158,9 @@ def test_a_turned_order_gains_and_loses_as_many_cases(stored: Path) -> None:
 
     hit_rate, recall = ablation.variants[1].changes
     # The right chunk now stands first in the two hard cases, and last in the two easy ones.
-    assert (hit_rate.gained, hit_rate.lost, hit_rate.compared) == (2, 2, 4)
+    assert hit_rate.gained == 2
+    assert hit_rate.lost == 2
+    assert hit_rate.compared == 4
     assert (hit_rate.score, hit_rate.difference) == (0.5, 0.0)
     assert (recall.gained, recall.lost) == (0, 0)
     assert recall.difference == 0.0
@@ -197,7 +200,9 @@ def test_costs_are_those_of_what_generation_would_be_given(stored: Path) -> None
 
     everything, top_1 = ablation.variants
     # "text easy a" and "one two three": 3 and 4 estimated tokens.
-    assert (everything.chunks, everything.tokens, everything.tokens_p95) == (2.0, 7.0, 7.0)
+    assert everything.chunks == 2.0
+    assert everything.tokens == 7.0
+    assert everything.tokens_p95 == 7.0
     assert (top_1.chunks, top_1.tokens) == (1.0, 3.5)
     assert top_1.seconds_p95 >= top_1.seconds_p50 > 0
 
@@ -269,11 +274,13 @@ def test_a_failing_operator_that_raises_leaves_its_cases_without_a_score(stored:
 
 def upper_end_of_the_recall_difference(folder: Path, clusters: Sequence[str | None]) -> float:
     """Of one chunk against two, where the cases belong to these clusters."""
-    plain = cases("easy a", "easy b", "hard c", "hard d", "hard e", "easy f")
-    data = [replace(case, cluster=name) for case, name in zip(plain, clusters, strict=True)]
+    data = cases("easy a", "easy b", "hard c", "hard d", "hard e", "easy f")
+    for number, cluster in enumerate(clusters):
+        data[number] = replace(data[number], cluster=cluster)
     run(data, Ranked(), folder, metrics="hit_rate@1")
     ablation = ablation_of(folder, ALL, TOP_1, metrics=METRICS)
-    return float(ablation.variants[1].changes[1].high)
+    _, recall = ablation.variants[1].changes
+    return float(recall.high)
 
 
 def test_clusters_widen_the_interval(tmp_path: Path) -> None:
@@ -326,8 +333,8 @@ def four_variants(deep: Path) -> Any:
     """As retrieved; turned; by a reranker that does nothing without embeddings; the first chunk."""
     as_retrieved = variant("as retrieved")
     semantic = variant("semantic", Rerank(reranker=SemanticReranker()))
-    first = variant("first", TopK(k=1))
-    return ablation_of(deep, as_retrieved, TURNED, semantic, first, metrics=RANK_METRICS)
+    top_1 = variant("first", TopK(k=1))
+    return ablation_of(deep, as_retrieved, TURNED, semantic, top_1, metrics=RANK_METRICS)
 
 
 def test_only_variants_that_act_are_tested(deep: Path) -> None:
@@ -341,8 +348,9 @@ def test_only_variants_that_act_are_tested(deep: Path) -> None:
 
 
 def test_the_intervals_of_all_comparisons_hold_together(deep: Path) -> None:
-    change = four_variants(deep).variants[1].changes[0]
+    turned = four_variants(deep).variants[1]
 
+    change = turned.changes[0]
     # nDCG@1: 12 cases gain 1, 4 lose 1: mean 0.5, s = sqrt(16 * (1 - 0.25) / 15).
     standard_error = (16 * 0.75 / 15) ** 0.5 / 4
     low_alone = 0.5 - stats.t.ppf(0.975, 15) * standard_error
@@ -353,8 +361,9 @@ def test_the_intervals_of_all_comparisons_hold_together(deep: Path) -> None:
 
 
 def test_a_p_value_is_corrected_for_all_comparisons(deep: Path) -> None:
-    change = four_variants(deep).variants[1].changes[0]
+    turned = four_variants(deep).variants[1]
 
+    change = turned.changes[0]
     # 16 informative signs, at least 12 on one side: 2 * P(B(16, 1/2) >= 12).
     exact = 2 * float(stats.binom.sf(11, 16, 0.5))
     assert change.p_value == pytest.approx(exact, abs=0.01)  # drawn
@@ -385,13 +394,15 @@ def test_the_cases_that_a_variant_made_worse_are_listed(deep: Path) -> None:
 
 
 def test_what_each_operator_did_is_counted(deep: Path) -> None:
-    _, _, semantic, first = four_variants(deep).variants
+    _, _, semantic, top_1 = four_variants(deep).variants
 
-    note, note_cases = semantic.operators.operators[0].notes[0]
+    (semantic_step,) = semantic.operators.operators
+    note, note_cases = semantic_step.notes[0]
     assert "no embedding" in note
     assert note_cases == 16
+    (top_1_step,) = top_1.operators.operators
     # The right chunk is the third of the 12 hard cases.
-    assert first.operators.operators[0].lost_for_good == 12
+    assert top_1_step.lost_for_good == 12
 
 
 def test_the_advice_names_each_variant_and_what_is_known_of_it(deep: Path) -> None:
@@ -418,14 +429,15 @@ def test_a_gain_beyond_chance_is_kept(hard: Path) -> None:
 
 def test_a_variant_stands_beside_the_first_on_the_same_cases(stored: Path) -> None:
     """One chunk suffices for the easy cases; of the hard ones no answer is left to be scored."""
-    document = ablation_document(ablate(stored, [ALL, TOP_1], metrics="token_f1", rag=Reading()))
+    ablation = ablate(stored, [ALL, TOP_1], metrics="token_f1", rag=Reading())
 
-    table = document.sections[0]
-    rows = [list(map(str, row)) for row in table.rows]
+    table = ablation_document(ablation).sections[0]
+
+    all_row, top_1_row = [[str(cell) for cell in row] for row in table.rows]
     assert list(table.columns[1:4]) == ["first", "score", "difference"]
-    assert rows[0][1:4] == ["", "1.000", ""]
-    assert rows[1][1:4] == ["1.000", "1.000", "+0.000"]
-    assert rows[1][-1] == "2"
+    assert all_row[1:4] == ["", "1.000", ""]
+    assert top_1_row[1:4] == ["1.000", "1.000", "+0.000"]
+    assert top_1_row[-1] == "2"
 
 
 def test_a_loss_beyond_chance_is_called_worse(hard: Path) -> None:
@@ -436,7 +448,9 @@ def test_a_loss_beyond_chance_is_called_worse(hard: Path) -> None:
 
 def test_what_the_first_variant_lost_is_shown_too(hard: Path) -> None:
     """The losses of the other variants are read beside it."""
-    document = ablation_document(ablate(hard, [TOP_1, ALL]))
+    ablation = ablate(hard, [TOP_1, ALL])
+
+    document = ablation_document(ablation)
 
     lines_by_title = {section.title: list(section.lines) for section in document.sections}
     assert lines_by_title["Operators"][0].startswith("one: filter.top_k lost")
@@ -467,7 +481,8 @@ def top_k_by(reranker: Paid) -> list[Variant]:
 
 
 def scores_paid(reranker: Paid) -> int:
-    return sum(len(chunk_ids) for chunk_ids in reranker.asked)
+    """How many scores of chunks it gave."""
+    return sum(len(chunk_ids) for chunk_ids in reranker.requests)
 
 
 def test_scores_are_paid_once_for_all_variants_and_runs(deep: Path, tmp_path: Path) -> None:
@@ -475,13 +490,14 @@ def test_scores_are_paid_once_for_all_variants_and_runs(deep: Path, tmp_path: Pa
     variants = top_k_by(reranker)
 
     with ScoreStore(tmp_path / "scores.sqlite") as store:
-        first = ablate(deep, variants, metrics=RANK_METRICS, scores=store)
-        second = ablate(deep, variants, metrics=RANK_METRICS, scores=store, concurrency=4)
+        paid = ablate(deep, variants, metrics=RANK_METRICS, scores=store)
+        looked_up = ablate(deep, variants, metrics=RANK_METRICS, scores=store, concurrency=4)
 
     assert scores_paid(reranker) == 16 * 3
-    assert [report.reused_scores for report in first.variants] == [0, 48, 48]
-    changes = [report.changes for report in first.variants]
-    assert [report.changes for report in second.variants] == changes
+    assert [report.reused_scores for report in paid.variants] == [0, 48, 48]
+    changes_of_paid = [report.changes for report in paid.variants]
+    changes_of_looked_up = [report.changes for report in looked_up.variants]
+    assert changes_of_looked_up == changes_of_paid
 
 
 def test_no_time_is_shown_where_scores_were_looked_up(deep: Path, tmp_path: Path) -> None:
@@ -496,7 +512,8 @@ def test_no_time_is_shown_where_scores_were_looked_up(deep: Path, tmp_path: Path
 
 
 def test_an_ablation_that_was_stopped_goes_on_where_it_ended(deep: Path, tmp_path: Path) -> None:
-    poor, rich = Paid(money=[5]), Paid()
+    poor = Paid(money=[5])
+    rich = Paid()
 
     with ScoreStore(tmp_path / "scores.sqlite") as store:
         with pytest.raises(LLMStoppedError, match="the cap"):
@@ -536,9 +553,11 @@ def test_each_variant_has_the_quality_of_its_answers(
     everything, top_1, top_2 = ablation.variants
     exact_matches = [report.changes[0].score for report in ablation.variants]
     assert exact_matches == [1.0, None, 1.0]
-    assert (everything.answers.answered, everything.answers.declined) == (4, 0)
+    assert everything.answers.answered == 4
+    assert everything.answers.declined == 0
     assert (top_1.answers.answered, top_1.answers.declined) == (0, 4)
-    assert (everything.answers.failed, top_1.answers.failed) == (0, 0)
+    assert everything.answers.failed == 0
+    assert top_1.answers.failed == 0
     assert top_2.acted == 0
     assert ablation.generator == type(rag).__name__
     # "all" and "two" leave the same: four questions with two lists of contexts each.
@@ -551,7 +570,9 @@ def test_declining_is_no_way_to_win(answerable: Path) -> None:
     names = [metric.name for metric in ablation.metrics]
     assert names == ["end_to_end_f1", "token_f1", "hit_rate@1"]
     end_to_end = ablation.variants[1].changes[0]
-    assert (end_to_end.score, end_to_end.difference, end_to_end.lost) == (0.0, -1.0, 4)
+    assert end_to_end.score == 0.0
+    assert end_to_end.difference == -1.0
+    assert end_to_end.lost == 4
     assert ablation.keep == "By end_to_end_f1: keep all; one: inconclusive against all."
 
 
@@ -565,8 +586,11 @@ def half_broken(tmp_path: Path) -> Path:
 def test_a_generation_that_fails_is_counted_and_no_zero(half_broken: Path) -> None:
     (report,) = ablation_of(half_broken, ALL, rag=Reading(), metrics=ANSWER_METRICS).variants
 
-    assert (report.answers.answered, report.answers.failed) == (1, 1)
-    assert (report.changes[0].score, report.changes[0].measured) == (1.0, 1)
+    assert report.answers.answered == 1
+    assert report.answers.failed == 1
+    exact_match = report.changes[0]
+    assert exact_match.score == 1.0
+    assert exact_match.measured == 1
     ((failure, failed_cases),) = report.failures
     assert "no words" in failure
     assert failed_cases == 1

@@ -31,6 +31,7 @@ CHUNK = "Parental leave is 27 days."
 
 
 def trace(response: str, *, case: Case = LEAVE, abstained: bool = False) -> Trace:
+    """A case with its right chunk and this answer."""
     retrieval: RetrievalResult[Any] = RetrievalResult([CHUNK])
     generation = GenerationResult(response, abstained=abstained)
     status = Status.ABSTAINED if abstained else Status.MEASURED
@@ -68,7 +69,8 @@ def test_people_take_precedence_over_a_judge_and_a_judge_over_words(
 ) -> None:
     result = attribute(trace(response), label=label, correctness=correctness)
 
-    assert (result.answer, result.decided_by) == (answer, decider)
+    assert result.answer is answer
+    assert result.decided_by is decider
 
 
 def test_a_partly_right_answer_is_neither_right_nor_answered_wrongly() -> None:
@@ -122,6 +124,7 @@ ROWS = [
 
 
 def label(row: dict[str, str], value: float) -> str:
+    """A line of a file of labels."""
     return (
         f'{{"question": "{row["query"]}", "answer": "{row["response"]}", '
         f'"metric": "answer_correct", "value": {value}}}\n'
@@ -135,9 +138,12 @@ def run(tmp_path: Path) -> tuple[Report, Path]:
 
 
 def labelled(run: tuple[Report, Path], values: dict[int, float]) -> Report:
+    """The report of a run after labels of these rows."""
     report, folder = run
     path = folder.parent / "labels.jsonl"
-    path.write_text("".join(label(ROWS[row], value) for row, value in values.items()), "utf-8")
+    with path.open("w", encoding="utf-8") as file:
+        for row, value in values.items():
+            file.write(label(ROWS[row], value))
     return corrected_report(report, folder, LabelBook.read([path]))
 
 

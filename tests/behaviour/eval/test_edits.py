@@ -112,17 +112,18 @@ NAMES = ("edited_rag", "edited_pkg", "edited_metric", "edited_formula", "far_mod
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A project, and what lies around it; the folder of the project is the current one."""
-    for files, root in ((FILES, tmp_path / "project"), (OUTSIDE, tmp_path)):
+    for root, files in ((tmp_path / "project", FILES), (tmp_path, OUTSIDE)):
         for name, text in files.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text)
+            file = root / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
     editable = {"url": f"file://{tmp_path}/editable", "dir_info": {"editable": True}}
     url = tmp_path / "site/local-1.0.dist-info/direct_url.json"
     url.write_text(json.dumps(editable))
     with sqlite3.connect(tmp_path / "project" / "kb.sqlite") as base:
         base.execute("create table t (x)")
     base.close()
-    path = list(sys.path)
+    search_path = list(sys.path)
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("OUTSIDE", str(tmp_path / "outside"))
     monkeypatch.setitem(vars(sys), "edit_calls", [])
@@ -131,7 +132,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.path += [str(tmp_path / "library"), str(tmp_path / "site")]
     __import__("far_module")
     yield tmp_path / "project"
-    sys.path[:] = path
+    sys.path[:] = search_path
     forget()
 
 
@@ -198,6 +199,8 @@ def edit_calls() -> list[str]:
 
 
 def add(name: str, text: str = "\nx = 1\n") -> Callable[[], object]:
+    """An edit that appends to a file, which may be new."""
+
     def edit() -> None:
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         with Path(name).open("a") as file:
@@ -432,13 +435,13 @@ def score_and_reused(answer: str) -> str:
     """What the program prints that answers with its argument."""
     root = Path(__file__).parents[3]
     paths = {"PYTHONPATH": os.pathsep.join([str(root), str(root / "cli")])}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "program.py", answer],
         capture_output=True,
         text=True,
         env=os.environ | paths,
     )
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def test_another_argument_of_a_program_asks_again(project: Path) -> None:
@@ -604,15 +607,21 @@ def closure(settings: dict[str, str]) -> Callable[[str], dict[str, Any]]:
     return lambda query: {"contexts": ["c"], "response": settings["answer"]}
 
 
-WAYS: dict[str, tuple[object, Callable[[], Any]]] = {
-    # What answers, and how to change it without a file.
-    "a dict of the module": (Counting, lambda: mock.patch.dict(SETTINGS, answer="no")),
-    "a global that is bound anew": (Counting, lambda: mock.patch(f"{__name__}.GLOBAL", "no")),
-    "a patched method": (
+class Way(NamedTuple):
+    """What answers, and how to change it without a file."""
+
+    rag: object
+    change: Callable[[], Any]
+
+
+WAYS = {
+    "a dict of the module": Way(Counting, lambda: mock.patch.dict(SETTINGS, answer="no")),
+    "a global that is bound anew": Way(Counting, lambda: mock.patch(f"{__name__}.GLOBAL", "no")),
+    "a patched method": Way(
         Counting,
         lambda: mock.patch.object(Counting, "generate", lambda *_: "no"),
     ),
-    "a closure": (closure(SETTINGS), lambda: mock.patch.dict(SETTINGS, answer="no")),
+    "a closure": Way(closure(SETTINGS), lambda: mock.patch.dict(SETTINGS, answer="no")),
 }
 
 
@@ -705,18 +714,26 @@ def manifest_edited() -> None:
     path.write_text(path.read_text().replace('"dataset"', '"other"', 1))
 
 
-CHANGES: dict[str, tuple[Callable[[], object] | None, dict[str, Any], float]] = {
-    "an answer": (lambda: write_answers("no"), {}, 0.0),
-    "an answer of equal length at the same time": (same_size, {}, 0.0),
-    "the fields": (None, {"fields": {"response": "said"}}, 0.0),
-    "a metric": (None, {"metrics": "token_f1"}, 1.0),
-    "a metric's parameter": (None, {"metrics": "exact_match(normalise=none)"}, 1.0),
-    "the limit": (None, {"selection": Selection(limit=2)}, 1.0),
-    "the draw": (None, {"selection": Selection(sample=2)}, 1.0),
-    "the matching": (None, {"matching": Matching.TEXT}, 1.0),
-    "the name": (None, {"name": "other"}, 1.0),
-    "the notes": (None, {"notes": ("other",)}, 1.0),
-    "the manifest": (manifest_edited, {}, 1.0),
+class Change(NamedTuple):
+    """A change between two runs of recorded answers, and the score after it."""
+
+    score: float
+    edit: Callable[[], object] | None = None
+    settings: dict[str, Any] = {}  # noqa: RUF012
+
+
+CHANGES = {
+    "an answer": Change(0.0, edit=lambda: write_answers("no")),
+    "an answer of equal length at the same time": Change(0.0, edit=same_size),
+    "the fields": Change(0.0, settings={"fields": {"response": "said"}}),
+    "a metric": Change(1.0, settings={"metrics": "token_f1"}),
+    "a metric's parameter": Change(1.0, settings={"metrics": "exact_match(normalise=none)"}),
+    "the limit": Change(1.0, settings={"selection": Selection(limit=2)}),
+    "the draw": Change(1.0, settings={"selection": Selection(sample=2)}),
+    "the matching": Change(1.0, settings={"matching": Matching.TEXT}),
+    "the name": Change(1.0, settings={"name": "other"}),
+    "the notes": Change(1.0, settings={"notes": ("other",)}),
+    "the manifest": Change(1.0, edit=manifest_edited),
 }
 
 
@@ -736,7 +753,7 @@ def test_the_same_run_is_neither_counted_nor_written_again() -> None:
 @pytest.mark.usefixtures("answers")
 def test_another_run_is_counted_anew(change: str) -> None:
     _, starts = recorded()
-    edit, settings, score = CHANGES[change]
+    score, edit, settings = CHANGES[change]
     if edit is not None:
         edit()
 
@@ -753,10 +770,11 @@ def test_after_a_run_of_another_metric_the_first_one_is_as_before() -> None:
     report, _ = recorded()
     recorded(metrics="token_f1")
 
-    again, _ = recorded()
+    later_report, _ = recorded()
 
-    assert again.summaries[0].metric.name == "exact_match"
-    assert again.summaries[0].score == report.summaries[0].score
+    summary = later_report.summaries[0]
+    assert summary.metric.name == "exact_match"
+    assert summary.score == report.summaries[0].score
 
 
 @pytest.mark.usefixtures("answers")
@@ -789,21 +807,29 @@ def test_a_metric_that_changed_in_one_process_has_a_new_score_though_the_run_is_
         assert scored(Path("asked"), metrics=[swept], version="1") == value
 
 
+class Effort(NamedTuple):
+    """Answers that a run asked for and reused, and the runs that have begun in its folder."""
+
+    calls: int
+    reused: int
+    begun_runs: int
+
+
 def test_a_run_whose_answers_are_reused_is_not_begun_again(project: Path) -> None:
     lines("data.jsonl", [{"query": "q", "reference": "yes"}])
 
-    def run_of_data() -> tuple[int, int, int]:
-        """Calls, reused answers, and runs that began in the folder."""
+    def run_of_data() -> Effort:
         with open_source("data.jsonl") as source:
             run = command(cases=source)
-        return run.calls, run.report.stages[1].reused, len(starts_of_runs())
+        generation = run.report.stages[1]
+        return Effort(run.calls, generation.reused, len(starts_of_runs()))
 
-    assert run_of_data() == (1, 0, 1)
+    assert run_of_data() == Effort(calls=1, reused=0, begun_runs=1)
     # Of the first run with a reused answer the report differs: it says so.
-    assert run_of_data() == (0, 1, 2)
-    assert run_of_data() == (0, 1, 2)
+    assert run_of_data() == Effort(calls=0, reused=1, begun_runs=2)
+    assert run_of_data() == Effort(calls=0, reused=1, begun_runs=2)
 
     REWORDED()
 
-    assert run_of_data() == (1, 0, 3)
-    assert run_of_data() == (0, 1, 4)
+    assert run_of_data() == Effort(calls=1, reused=0, begun_runs=3)
+    assert run_of_data() == Effort(calls=0, reused=1, begun_runs=4)

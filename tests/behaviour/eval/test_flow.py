@@ -32,7 +32,7 @@ from ragbench.stages.stage import MOST_CALLS
 from ragbench.validators.lexical import LexicalValidator
 from ragbench.verbs.evaluate import RunRequest, run_evaluation
 from ragbench.verbs.models import open_judge
-from tests.behaviour.rags import NotingRAG, cases, counts, run
+from tests.behaviour.rags import Counts, NotingRAG, cases, counts, run
 from tests.llm_server import FaultServer, Payload, said_by_default
 
 PATIENCE = CallSettings(timeout=30.0)
@@ -87,11 +87,11 @@ def questions(count: int) -> list[str]:
 
 
 def test_a_case_is_answered_while_another_one_is_still_retrieved(tmp_path: Path) -> None:
-    rag = Echo({"retrieve slow": "generate fast"})
+    rag = Echo(waits={"retrieve slow": "generate fast"})
 
     report = run(cases("slow", "fast"), rag, tmp_path, limits=PATIENCE)
 
-    assert counts(report)["generate"] == (2, 0, 0, 0)
+    assert counts(report)["generate"] == Counts(measured=2)
 
 
 @pytest.mark.extra("llm")
@@ -131,11 +131,13 @@ def test_the_next_window_begins_while_the_last_case_of_the_one_before_is_slow(
     tmp_path: Path,
 ) -> None:
     queries = questions(600)  # more than a window
-    rag = Echo({f"generate {queries[0]}": f"generate {queries[-1]}"})
+    slow_query = queries[0]
+    last_query = queries[-1]
+    rag = Echo(waits={f"generate {slow_query}": f"generate {last_query}"})
 
     report = run(cases(*queries), rag, tmp_path, limits=PATIENCE)
 
-    assert counts(report)["generate"] == (600, 0, 0, 0)
+    assert counts(report)["generate"] == Counts(measured=600)
 
 
 # --- how many are in flight
@@ -184,7 +186,7 @@ def test_without_a_number_four_calls_begin_and_each_answer_lets_one_more(tmp_pat
 
     report = run(cases(*questions(60)), rag, tmp_path, limits=PATIENCE)
 
-    assert counts(report)["generate"] == (60, 0, 0, 0)
+    assert counts(report)["generate"] == Counts(measured=60)
     assert rag.most_in_flight == MOST_CALLS
 
 
@@ -224,7 +226,7 @@ class WaitingValidator:
 def test_a_validator_that_waits_has_calls_of_its_own_in_flight(tmp_path: Path) -> None:
     report = run(cases(*questions(20)), NotingRAG(), tmp_path, validator=WaitingValidator())
 
-    assert counts(report)["validate"] == (20, 0, 0, 0)
+    assert counts(report)["validate"] == Counts(measured=20)
 
 
 class WaitingChat:
@@ -237,7 +239,8 @@ class WaitingChat:
         self.meeting = threading.Barrier(FIRST_CALLS)
 
     def complete(self, messages: Sequence[Message]) -> str:
-        if any(query in messages[-1].content for query in questions(FIRST_CALLS)):
+        prompt = messages[-1].content
+        if any(query in prompt for query in questions(FIRST_CALLS)):
             self.meeting.wait(PATIENCE.timeout)
         return '{"keep": [1]}'
 
@@ -247,7 +250,7 @@ def test_an_operator_that_waits_for_a_model_has_calls_of_its_own_in_flight(tmp_p
 
     report = run(cases(*questions(20)), NotingRAG(), tmp_path, post_retrieval=operators)
 
-    assert counts(report)["post_retrieve"] == (20, 0, 0, 0)
+    assert counts(report)["post_retrieve"] == Counts(measured=20)
 
 
 def test_operators_of_the_users_are_applied_to_one_question_at_a_time() -> None:
@@ -320,7 +323,9 @@ class Refusing(Echo):
 
     async def answer(self, call: str) -> None:
         self.calls[call] += 1
-        if call.startswith("generate") and int(call[-3:]) % 3 == 0 and self.calls[call] == 1:
+        stage, _, query = call.partition(" ")
+        is_third_question = int(query.removeprefix("q")) % 3 == 0
+        if stage == "generate" and is_third_question and self.calls[call] == 1:
             raise TooManyError
 
 
@@ -330,7 +335,7 @@ def test_a_refused_case_is_asked_again_and_has_not_failed(tmp_path: Path) -> Non
     with pytest.warns(RagbenchWarning, match="the system refuses or loses calls"):
         report = run(cases(*questions(30)), rag, tmp_path)
 
-    assert counts(report)["generate"] == (30, 0, 0, 0)
+    assert counts(report)["generate"] == Counts(measured=30)
     assert rag.calls["generate q003"] == 2
     assert rag.calls["generate q004"] == 1
 
@@ -344,7 +349,7 @@ def test_a_case_that_is_refused_each_time_fails_in_the_end(tmp_path: Path) -> No
     rag = Refused()
     report = run(cases(*questions(3)), rag, tmp_path)
 
-    assert counts(report)["generate"] == (2, 0, 0, 1)
+    assert counts(report)["generate"] == Counts(measured=2, failed=1)
     assert rag.order.count("generate q001") == 7
 
 
@@ -365,7 +370,7 @@ def test_a_system_that_asks_to_wait_for_hours_fails_the_case_if_asked_alone(
     with pytest.warns(RagbenchWarning, match="the system refuses or loses calls"):
         report = run(cases(*questions(3)), rag, tmp_path)
 
-    assert counts(report)["generate"] == (2, 0, 0, 1)
+    assert counts(report)["generate"] == Counts(measured=2, failed=1)
     # With 4 in flight and more, with half as many, ... alone, and once more for its reason.
     assert rag.order.count("generate q001") in (4, 5)
 
@@ -403,16 +408,16 @@ def test_a_limit_that_goes_up_and_down_is_told_once(tmp_path: Path) -> None:
             if self.in_flight > 3:
                 raise TooManyError
 
-    with pytest.warns(RagbenchWarning) as told:
+    with pytest.warns(RagbenchWarning) as warnings:
         run(cases(*questions(200)), Bounded(), tmp_path)
 
-    assert 1 <= len(told) <= 3  # of 4, at most: 2, 1
+    assert 1 <= len(warnings) <= 3  # of 4, at most: 2, 1
 
 
 def test_a_number_of_the_users_own_is_kept_and_a_refusal_is_a_failure(tmp_path: Path) -> None:
     report = run(cases(*questions(30)), Refusing(), tmp_path, limits=CallSettings(concurrency=4))
 
-    assert counts(report)["generate"] == (20, 0, 0, 10)
+    assert counts(report)["generate"] == Counts(measured=20, failed=10)
 
 
 def test_what_can_never_be_reached_ends_the_run(tmp_path: Path) -> None:
@@ -441,31 +446,38 @@ def test_results_do_not_depend_on_the_order_in_which_cases_end(tmp_path: Path) -
                 await asyncio.sleep(0)
 
     def hash_of(text: str) -> int:
-        return sum(ord(character) * place for place, character in enumerate(text, start=1))
+        total = 0
+        for place, character in enumerate(text, start=1):
+            total += ord(character) * place
+        return total
 
     data = cases(*questions(60))
     in_turn = run(data, Uneven(), tmp_path / "in turn", limits=CallSettings(concurrency=1))
     at_once = run(data, Uneven(), tmp_path / "at once", limits=CallSettings(concurrency=16))
 
-    assert [row.id for row in at_once.rows()] == [row.id for row in in_turn.rows()]
-    assert [row.cells for row in at_once.rows()] == [row.cells for row in in_turn.rows()]
+    for row, row_in_turn in zip(at_once.rows(), in_turn.rows(), strict=True):
+        assert row.id == row_in_turn.id
+        assert row.cells == row_in_turn.cells
     assert at_once.summaries == in_turn.summaries
     assert at_once.causes == in_turn.causes
 
 
 def test_a_stopped_run_stores_what_was_in_flight_and_goes_on(tmp_path: Path) -> None:
     data = cases(*questions(50))
-    rag = Echo()
-    request = RunRequest(out=tmp_path / "run", rag=rag, stopped=stopped_after(60, rag), version="1")
+    stopped_rag = Echo()
+    request = RunRequest(
+        out=tmp_path / "run", rag=stopped_rag, stopped=stopped_after(60, stopped_rag), version="1"
+    )
     with pytest.raises(InterruptedRunError):
         run_evaluation(data, request)
-    asked_before = list(rag.order)
+    calls_before = set(stopped_rag.order)
 
-    again = Echo()
-    report = run_evaluation(data, RunRequest(out=tmp_path / "run", rag=again, version="1"))
+    continuing_rag = Echo()
+    request = RunRequest(out=tmp_path / "run", rag=continuing_rag, version="1")
+    report = run_evaluation(data, request)
 
-    assert counts(report)["generate"] == (50, 0, 0, 0)
-    assert not set(again.order) & set(asked_before)
+    assert counts(report)["generate"] == Counts(measured=50)
+    assert not calls_before & set(continuing_rag.order)
 
 
 def test_a_call_that_changes_the_directory_changes_no_path_of_the_run(
@@ -483,7 +495,7 @@ def test_a_call_that_changes_the_directory_changes_no_path_of_the_run(
     with pytest.warns(RagbenchWarning, match="changed the working directory"):
         report = run(cases(*questions(40)), Moving(), Path("run"))
 
-    assert counts(report)["generate"] == (40, 0, 0, 0)
+    assert counts(report)["generate"] == Counts(measured=40)
     assert (tmp_path / "run" / "manifest.json").is_file()
     assert not list(elsewhere.iterdir())
 

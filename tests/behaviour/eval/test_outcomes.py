@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -33,6 +33,7 @@ from ragbench.validators.validator import build_validator
 from ragbench.views.write import CaseFiles, write_reports
 from tests.behaviour.rags import (
     AsyncRAG,
+    Counts,
     NotingRAG,
     OnlyGenerates,
     OnlyRetrieves,
@@ -45,7 +46,7 @@ from tests.unit.metrics.builders import retrieved
 
 
 def returning(retrieval: Any, generation: Any = "answer") -> RAGInterface[Any]:
-    """A RAG whose methods return what is given, whatever it is."""
+    """A RAG whose methods return these values, whatever they are."""
 
     class Returning(RAGInterface):
         def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> Any:
@@ -71,21 +72,21 @@ def report_of_two_cases(tmp_path: Path, noted: NotingRAG) -> Report:
 
 
 def test_every_case_goes_through_every_stage(report_of_two: Report) -> None:
-    assert counts(report_of_two) == {"retrieve": (2, 0, 0, 0), "generate": (2, 0, 0, 0)}
+    assert counts(report_of_two) == {"retrieve": Counts(measured=2), "generate": Counts(measured=2)}
 
 
 @pytest.mark.usefixtures("report_of_two")
 def test_generation_gets_the_contexts_of_its_query(noted: NotingRAG) -> None:
-    assert noted.given == {"a": ["text a"], "b": ["text b"]}
+    assert noted.contexts == {"a": ["text a"], "b": ["text b"]}
 
 
 def test_every_case_is_scored_by_every_metric(report_of_two: Report) -> None:
-    figures = [
-        (summary.metric.name, summary.score, summary.measured)
-        for summary in report_of_two.summaries
-    ]
+    recall, exact_match = report_of_two.summaries
 
-    assert figures == [("set_recall", 1.0, 2), ("exact_match", 1.0, 2)]
+    assert recall.metric.name == "set_recall"
+    assert (recall.score, recall.measured) == (1.0, 2)
+    assert exact_match.metric.name == "exact_match"
+    assert (exact_match.score, exact_match.measured) == (1.0, 2)
 
 
 def test_the_row_of_a_case_has_what_the_rag_gave(report_of_two: Report) -> None:
@@ -109,7 +110,7 @@ def test_coroutines_overlap(tmp_path: Path) -> None:
 
     report = run(cases("a", "b", "c"), Meeting(), tmp_path, limits=CallSettings(concurrency=3))
 
-    assert counts(report)["generate"] == (3, 0, 0, 0)
+    assert counts(report)["generate"] == Counts(measured=3)
 
 
 def test_a_rag_without_ids_is_matched_by_text(tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_a_rag_without_ids_is_matched_by_text(tmp_path: Path) -> None:
 def test_a_rag_that_only_retrieves_is_measured_by_that(tmp_path: Path) -> None:
     report = run(cases("a"), OnlyRetrieves(), tmp_path / "run")
 
-    assert counts(report) == {"retrieve": (1, 0, 0, 0), "generate": (0, 0, 1, 0)}
+    assert counts(report) == {"retrieve": Counts(measured=1), "generate": Counts(skipped=1)}
     recall, exact_match = report.summaries
     assert recall.score == 1.0
     assert exact_match.score is None
@@ -134,7 +135,7 @@ def test_a_rag_that_only_retrieves_is_measured_by_that(tmp_path: Path) -> None:
 def test_a_rag_that_only_generates_is_measured_by_that(tmp_path: Path) -> None:
     report = run(cases("a"), OnlyGenerates(), tmp_path / "run")
 
-    assert counts(report) == {"retrieve": (0, 0, 1, 0), "generate": (1, 0, 0, 0)}
+    assert counts(report) == {"retrieve": Counts(skipped=1), "generate": Counts(measured=1)}
     recall, exact_match = report.summaries
     assert recall.score is None
     assert recall.reasons == (("the RAG does not retrieve", 1),)
@@ -146,7 +147,7 @@ def test_a_rag_that_only_generates_gets_the_reference_contexts(tmp_path: Path) -
 
     run(cases("a"), rag, tmp_path / "run")
 
-    assert rag.asked == [("a", ["text a"])]
+    assert rag.calls == [("a", ["text a"])]
 
 
 # --- inside of a running event loop, as in a notebook
@@ -158,7 +159,7 @@ def test_a_rag_without_coroutines_runs_inside_of_an_event_loop(tmp_path: Path) -
 
     report = asyncio.run(notebook())
 
-    assert counts(report)["generate"] == (1, 0, 0, 0)
+    assert counts(report)["generate"] == Counts(measured=1)
 
 
 def test_a_rag_of_coroutines_runs_inside_of_an_event_loop(tmp_path: Path) -> None:
@@ -167,7 +168,7 @@ def test_a_rag_of_coroutines_runs_inside_of_an_event_loop(tmp_path: Path) -> Non
 
     report = asyncio.run(notebook())
 
-    assert counts(report)["generate"] == (1, 0, 0, 0)
+    assert counts(report)["generate"] == Counts(measured=1)
 
 
 # --- failures
@@ -182,15 +183,22 @@ def test_a_failed_retrieval_is_never_generated(tmp_path: Path) -> None:
     report = run(FAILING_CASES, rag, tmp_path / "run")
 
     assert rag.generated == ["a", "mute c"]
-    assert counts(report) == {"retrieve": (2, 0, 0, 1), "generate": (1, 0, 0, 2)}
+    assert counts(report) == {
+        "retrieve": Counts(measured=2, failed=1),
+        "generate": Counts(measured=1, failed=2),
+    }
 
 
 def test_a_failed_generation_leaves_its_retrieval_measured(tmp_path: Path) -> None:
     report = run(FAILING_CASES, NotingRAG(), tmp_path / "run")
 
     recall, exact_match = report.summaries
-    assert (recall.measured, recall.failed, recall.score) == (2, 1, 1.0)
-    assert (exact_match.measured, exact_match.failed, exact_match.score) == (1, 2, 1.0)
+    assert recall.measured == 2
+    assert recall.failed == 1
+    assert recall.score == 1.0
+    assert exact_match.measured == 1
+    assert exact_match.failed == 2
+    assert exact_match.score == 1.0
 
 
 def test_a_failure_is_grouped_with_its_error_and_an_example(tmp_path: Path) -> None:
@@ -243,7 +251,7 @@ def test_a_retrieval_that_cannot_be_fails_its_case(
 ) -> None:
     report = run(cases("a"), returning(retrieval), tmp_path / "run")
 
-    assert counts(report) == {"retrieve": (0, 0, 0, 1), "generate": (0, 0, 0, 1)}
+    assert counts(report) == {"retrieve": Counts(failed=1), "generate": Counts(failed=1)}
     assert message in report.failures[0].message
 
 
@@ -268,7 +276,7 @@ def test_an_answer_that_cannot_be_fails_its_case(
 ) -> None:
     report = run(cases("a"), returning(["c"], generation), tmp_path / "run")
 
-    assert counts(report) == {"retrieve": (1, 0, 0, 0), "generate": (0, 0, 0, 1)}
+    assert counts(report) == {"retrieve": Counts(measured=1), "generate": Counts(failed=1)}
     assert message in report.failures[0].message
 
 
@@ -283,7 +291,7 @@ def test_a_batch_that_names_its_failures_is_checked_like_any_other(tmp_path: Pat
 
     report = run(cases("a", "b", "c"), Partial(), tmp_path / "run")
 
-    assert counts(report)["retrieve"] == (1, 0, 0, 2)
+    assert counts(report)["retrieve"] == Counts(measured=1, failed=2)
     assert sorted(group.type for group in report.failures) == ["InterfaceError", "ValueError"]
 
 
@@ -305,7 +313,7 @@ def test_calls_that_fail_are_made_again_in_parts(tmp_path: Path) -> None:
     with pytest.warns(RagbenchWarning):
         report = run(data, AnswersOneAtATime(), tmp_path, limits=CallSettings(batch_size=4))
 
-    assert counts(report) == {"retrieve": (4, 0, 0, 0), "generate": (4, 0, 0, 0)}
+    assert counts(report) == {"retrieve": Counts(measured=4), "generate": Counts(measured=4)}
 
 
 def test_calls_that_are_made_again_are_warned_of_once_per_stage(tmp_path: Path) -> None:
@@ -332,7 +340,7 @@ def test_a_query_that_hangs_fails_by_its_time_limit(tmp_path: Path) -> None:
     report = run(cases("a", "slow"), Hanging(), tmp_path / "run", limits=CallSettings(timeout=0.05))
     release.set()
 
-    assert counts(report)["generate"] == (1, 0, 0, 1)
+    assert counts(report)["generate"] == Counts(measured=1, failed=1)
     assert report.failures[0].type == "StageTimeoutError"
 
 
@@ -349,7 +357,7 @@ def test_a_coroutine_that_catches_its_cancellation_fails_by_its_time_limit(tmp_p
         cases("a", "slow"), Stubborn(), tmp_path / "run", limits=CallSettings(timeout=0.05)
     )
 
-    assert counts(report)["generate"] == (1, 0, 0, 1)
+    assert counts(report)["generate"] == Counts(measured=1, failed=1)
     assert report.failures[0].type == "StageTimeoutError"
 
 
@@ -388,11 +396,11 @@ def test_results_of_the_journal_score_as_those_of_the_rag(tmp_path: Path) -> Non
     result = RetrievalResult(["x"], context_ids=["chunk"], context_metadata=metadata)
     data = [Case(id="a", query="a", reference_context_ids=("d-a",))]
 
-    asked = run(data, returning(result), tmp_path / "run", metrics="set_recall")
-    reused = run(data, returning(result), tmp_path / "run", metrics="set_recall, set_precision")
+    of_rag = run(data, returning(result), tmp_path / "run", metrics="set_recall")
+    of_journal = run(data, returning(result), tmp_path / "run", metrics="set_recall, set_precision")
 
-    assert reused.manifest["settings"] == asked.manifest["settings"]
-    assert reused.summaries[0].score == asked.summaries[0].score
+    assert of_journal.manifest["settings"] == of_rag.manifest["settings"]
+    assert of_journal.summaries[0].score == of_rag.summaries[0].score
 
 
 # --- how chunks are matched with the gold
@@ -520,7 +528,9 @@ def test_of_cases_that_share_a_call_a_mean_time_is_reported_and_no_quantile(
     assert latency.count == 5
     assert latency.sharing == 4
     assert latency.mean > 0
-    assert (latency.p50, latency.p95, latency.longest) == (None, None, None)
+    assert latency.p50 is None
+    assert latency.p95 is None
+    assert latency.longest is None
 
 
 def test_the_time_of_a_case_that_shared_a_call_is_not_measured(batched: Report) -> None:
@@ -541,19 +551,27 @@ def test_the_time_of_a_call_for_one_case_is_measured(tmp_path: Path) -> None:
 # --- progress, notes and files
 
 
+class Progressed(NamedTuple):
+    """How many cases of a stage were done, and of those how many failed or were reused."""
+
+    done: int = 0
+    failed: int = 0
+    reused: int = 0
+
+
 class Sums:
-    """Adds up the events of each stage: done, failed and reused cases."""
+    """Adds up the events of each stage."""
 
     def __init__(self) -> None:
-        self.by_stage: dict[str, tuple[int, int, int]] = {}
+        self.by_stage: dict[str, Progressed] = {}
 
     def advance(self, event: Progress) -> None:
         assert event.cases == 4
-        done, failed, reused = self.by_stage.get(event.stage, (0, 0, 0))
-        self.by_stage[event.stage] = (
-            done + event.done,
-            failed + event.failed,
-            reused + event.reused,
+        so_far = self.by_stage.get(event.stage, Progressed())
+        self.by_stage[event.stage] = Progressed(
+            done=so_far.done + event.done,
+            failed=so_far.failed + event.failed,
+            reused=so_far.reused + event.reused,
         )
 
 
@@ -562,7 +580,11 @@ def test_progress_adds_up_to_the_cases(tmp_path: Path) -> None:
 
     run(cases("a", "b", "lost c", "mute d"), NotingRAG(), tmp_path, advance=sums.advance)
 
-    assert sums.by_stage == {"retrieve": (4, 1, 0), "generate": (4, 2, 0), "score": (4, 0, 0)}
+    assert sums.by_stage == {
+        "retrieve": Progressed(done=4, failed=1),
+        "generate": Progressed(done=4, failed=2),
+        "score": Progressed(done=4),
+    }
 
 
 def test_progress_of_a_run_again_counts_what_is_reused(tmp_path: Path) -> None:
@@ -572,7 +594,11 @@ def test_progress_of_a_run_again_counts_what_is_reused(tmp_path: Path) -> None:
 
     run(data, NotingRAG(), tmp_path, advance=sums.advance)
 
-    assert sums.by_stage == {"retrieve": (4, 1, 4), "generate": (4, 2, 3), "score": (4, 0, 4)}
+    assert sums.by_stage == {
+        "retrieve": Progressed(done=4, failed=1, reused=4),
+        "generate": Progressed(done=4, failed=2, reused=3),
+        "score": Progressed(done=4, reused=4),
+    }
 
 
 def test_cutoffs_behind_the_end_of_every_list_are_named(tmp_path: Path) -> None:

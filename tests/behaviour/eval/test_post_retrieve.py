@@ -16,6 +16,7 @@ from ragbench.post.operator import ChunkNeighbours
 from ragbench.stages.rag import chunk_service
 from tests.behaviour.rags import (
     AsyncRAG,
+    Counts,
     Failing,
     NotingRAG,
     OnlyGenerates,
@@ -51,7 +52,7 @@ def test_generation_gets_what_post_retrieval_leaves(tmp_path: Path) -> None:
 
     run(cases("a", "b"), rag, tmp_path, post_retrieval=BEST)
 
-    assert rag.given == {"a": ["text a"], "b": ["text b"]}
+    assert rag.contexts == {"a": ["text a"], "b": ["text b"]}
 
 
 def test_metrics_see_what_post_retrieval_leaves(tmp_path: Path) -> None:
@@ -65,9 +66,9 @@ def test_post_retrieval_is_counted_and_timed_as_a_stage(tmp_path: Path) -> None:
     report = run(cases("a", "b"), Three(), tmp_path, post_retrieval=BEST)
 
     assert counts(report) == {
-        "retrieve": (2, 0, 0, 0),
-        "post_retrieve": (2, 0, 0, 0),
-        "generate": (2, 0, 0, 0),
+        "retrieve": Counts(measured=2),
+        "post_retrieve": Counts(measured=2),
+        "generate": Counts(measured=2),
     }
     latencies = [latency.stage for latency in report.latencies]
     assert latencies == ["retrieve", "post_retrieve", "generate"]
@@ -81,7 +82,7 @@ def test_generation_gets_the_formatted_text(tmp_path: Path) -> None:
 
     run(cases("a"), rag, tmp_path / "run", post_retrieval=FORMATTED)
 
-    assert rag.given["a"] == ["- text x\n- text y"]
+    assert rag.contexts["a"] == ["- text x\n- text y"]
 
 
 def test_a_trace_holds_the_texts_before_they_were_formatted(tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_the_same_command_again_computes_nothing(tmp_path: Path, stage: PostRetr
 
     assert rag.retrieved == []
     assert rag.generated == []
-    assert counts(report)["post_retrieve"] == (2, 0, 0, 0)
+    assert counts(report)["post_retrieve"] == Counts(measured=2)
 
 
 def test_another_stage_retrieves_nothing_again_and_generates_from_other_texts(
@@ -143,7 +144,7 @@ def test_an_operator_that_fails_is_counted_and_leaves_the_chunks(tmp_path: Path)
 
     report = run(cases("a", "b"), Three(), tmp_path / "run", post_retrieval=stage)
 
-    assert counts(report)["post_retrieve"] == (2, 0, 0, 0)
+    assert counts(report)["post_retrieve"] == Counts(measured=2)
     (group,) = report.failures
     assert group.stage == "custom.failing"
     assert group.message == "no model"
@@ -179,13 +180,13 @@ def test_an_operator_that_failed_is_tried_again_on_request(tmp_path: Path) -> No
 @pytest.mark.parametrize("kind", [NotingRAG, AsyncRAG])
 @pytest.mark.parametrize(
     ("on_error", "ended", "generated"),
-    [("keep", (1, 0, 0, 0), ["a"]), ("raise", (0, 0, 0, 1), [])],
+    [("keep", Counts(measured=1), ["a"]), ("raise", Counts(failed=1), [])],
 )
 def test_on_error_raise_costs_the_case_of_functions_and_coroutines(
     tmp_path: Path,
     kind: Callable[[], Any],
     on_error: Any,
-    ended: tuple[int, int, int, int],
+    ended: Counts,
     generated: list[str],
 ) -> None:
     rag = kind()
@@ -219,8 +220,9 @@ def test_a_rag_that_does_all_in_one_call_is_refused(tmp_path: Path) -> None:
 
 def test_a_function_that_takes_contexts_answers_from_what_operators_leave(tmp_path: Path) -> None:
     def ask(query: str, contexts: list[str] | None = None) -> dict[str, object]:
-        used = ["one", "two"] if contexts is None else contexts
-        return {"answer": " and ".join(used), "contexts": used}
+        if contexts is None:
+            contexts = ["one", "two"]
+        return {"answer": " and ".join(contexts), "contexts": contexts}
 
     run(cases("a"), as_rag(ask), tmp_path / "run", post_retrieval=KEEP_ONE)
 
@@ -244,7 +246,8 @@ def test_a_rag_can_be_searched_again() -> None:
     service: Any = chunk_service(Three())
 
     assert service is not None
-    assert [chunk.id for chunk in service.search("a", 2)] == ["x", "y"]
+    chunks = service.search("a", 2)
+    assert [chunk.id for chunk in chunks] == ["x", "y"]
 
 
 def test_a_rag_can_be_asked_for_neighbours_where_it_knows_them() -> None:

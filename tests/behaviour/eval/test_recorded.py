@@ -41,18 +41,19 @@ def entry(
     name: str, response: str | None = "Paris", *context_ids: str, seconds: float | None = None
 ) -> Entry:
     """A case about Paris with the gold a and b, and what is recorded of it."""
+    case = Case(
+        id=name, query=f"capital of {name}?", reference="Paris", reference_context_ids=("a", "b")
+    )
     recorded: dict[str, Outcome[Any]] = {}
     if response is not None:
         recorded["generate"] = generated(response, seconds=seconds)
     if context_ids:
         recorded["retrieve"] = retrieved(*context_ids)
-    case = Case(
-        id=name, query=f"capital of {name}?", reference="Paris", reference_context_ids=("a", "b")
-    )
     return Entry(case=case, recorded=recorded)
 
 
 def scored(entries: list[Entry], out: Path, rag: Any = None, **options: Any) -> Report:
+    """The report of an evaluation by recall and token F1."""
     return evaluate(entries, rag, out=out, metrics=METRICS, **options)
 
 
@@ -65,7 +66,9 @@ def score_and_count(report: Report, metric: str) -> tuple[float | None, int]:
 def test_a_recorded_latency_is_that_of_the_file(tmp_path: Path) -> None:
     report = scored([entry("x", "Paris", seconds=2.5)], tmp_path / "run")
 
-    assert [(line.stage, line.mean) for line in report.latencies] == [("generate", 2.5)]
+    (latency,) = report.latencies
+    assert latency.stage == "generate"
+    assert latency.mean == 2.5
 
 
 def test_with_a_rag_only_what_is_missing_is_asked(tmp_path: Path) -> None:
@@ -81,7 +84,11 @@ def test_with_a_rag_only_what_is_missing_is_asked(tmp_path: Path) -> None:
 
 
 def test_a_stored_run_says_what_was_recorded_and_what_was_asked(tmp_path: Path) -> None:
-    data = [entry("x", "Paris", "a"), entry("y", None, "a"), entry("z", "Paris")]
+    data = [
+        entry("x", "Paris", "a"),
+        entry("y", None, "a"),
+        entry("z", "Paris"),
+    ]
 
     scored(data, tmp_path / "run", NotingRAG())
 
@@ -121,7 +128,9 @@ def test_an_answer_that_is_no_longer_recorded_is_no_longer_scored(tmp_path: Path
 
 
 def test_a_record_stays_with_its_case_in_another_order(tmp_path: Path) -> None:
-    x, y, z = entry("x", "Paris", "a"), entry("y", "Lyon", "b"), entry("z", "Rome")
+    x = entry("x", "Paris", "a")
+    y = entry("y", "Lyon", "b")
+    z = entry("z", "Rome")
     scored([x, y], tmp_path / "run")
 
     report = scored([z, y, x], tmp_path / "run")
@@ -132,11 +141,12 @@ def test_a_record_stays_with_its_case_in_another_order(tmp_path: Path) -> None:
 
 def test_a_generator_is_given_the_recorded_contexts_and_nothing_made_up(tmp_path: Path) -> None:
     rag = OnlyGenerates(answer="Paris")
-    with_contexts, without_contexts = entry("x", None, "a"), entry("y", None)
+    with_contexts = entry("x", None, "a")
+    without_contexts = entry("y", None)
 
     report = scored([with_contexts, without_contexts], tmp_path / "run", rag)
 
-    assert rag.asked == [("capital of x?", ["text of a"])]
+    assert rag.calls == [("capital of x?", ["text of a"])]
     assert score_and_count(report, "token_f1") == (1.0, 1)
     reasons = {summary.metric.name: summary.reasons for summary in report.summaries}
     assert reasons["token_f1"] == (("not recorded", 1),)
@@ -147,9 +157,10 @@ def test_a_generator_is_given_the_recorded_contexts_and_nothing_made_up(tmp_path
 
 def answered(id_: str, response: str | GenerationResult, **fields: Any) -> Entry:
     """A case with these fields and a recorded answer."""
+    case = Case(id=id_, query="q", **fields)
     result = GenerationResult(response) if isinstance(response, str) else response
     outcome: Outcome[Any] = Outcome(status=Status.MEASURED, value=result)
-    return Entry(case=Case(id=id_, query="q", **fields), recorded={"generate": outcome})
+    return Entry(case=case, recorded={"generate": outcome})
 
 
 def notes_about(report: Report, word: str) -> list[str]:
@@ -157,6 +168,7 @@ def notes_about(report: Report, word: str) -> list[str]:
 
 
 def values_by_case(report: Report, column: int = 0) -> dict[str, float | None]:
+    """The values of one metric, the first one or that of the column."""
     return {row.id: row.cells[column].value for row in report.rows()}
 
 
@@ -218,11 +230,11 @@ def test_citation_marks_that_count_as_words_are_noted(tmp_path: Path) -> None:
 
 def report_of_scores(folder: Path, *scores: float) -> Report:
     """Of one case whose gold chunk a stands before c, with these scores."""
-    result = RetrievalResult(["x", "y"], context_ids=["a", "c"], scores=list(scores))
-    recorded: dict[str, Outcome[Any]] = {"retrieve": Outcome(status=Status.MEASURED, value=result)}
     case = Case(id="1", query="?", reference_context_ids=("a",))
-    data = [Entry(case=case, recorded=recorded)]
-    return evaluate(data, out=folder, metrics=parse_metrics("MRR"))
+    result = RetrievalResult(["x", "y"], context_ids=["a", "c"], scores=list(scores))
+    outcome: Outcome[Any] = Outcome(status=Status.MEASURED, value=result)
+    entry = Entry(case=case, recorded={"retrieve": outcome})
+    return evaluate([entry], out=folder, metrics=parse_metrics("MRR"))
 
 
 def test_scores_that_rise_as_distances_do_are_noted(tmp_path: Path) -> None:
@@ -261,12 +273,12 @@ def test_answers_that_were_cut_off_are_noted(tmp_path: Path) -> None:
 def test_gold_that_cannot_be_compared_has_the_same_causes_in_the_next_run(tmp_path: Path) -> None:
     """What was compared before it was known that nothing can be does not count."""
     data = [entry("x", "Paris", "elsewhere")]
-    first = scored(data, tmp_path / "run")
+    report = scored(data, tmp_path / "run")
 
-    second = scored(data, tmp_path / "run")
+    next_report = scored(data, tmp_path / "run")
 
-    assert not first.is_comparable
-    assert second.causes == first.causes
+    assert not report.is_comparable
+    assert next_report.causes == report.causes
 
 
 # --- a first run that reads and scores in one go
@@ -288,40 +300,54 @@ def at_once(entries: Iterable[Entry], out: Path, stop: Callable[[], bool] = neve
 def stop_after(calls: int) -> Callable[[], bool]:
     """Says from the next call on that the run is to stop."""
     numbers = count(1)
-    return lambda: next(numbers) > calls
+
+    def is_stopped() -> bool:
+        return next(numbers) > calls
+
+    return is_stopped
 
 
 def golden(number: int, gold: str, *context_ids: str, **fields: Any) -> Entry:
     """A case with one gold chunk, and an answer that is right for the first seven numbers."""
-    recorded = entry(f"c{number}", f"It is {number % 7}.", *context_ids)
+    about_paris = entry(f"c{number}", f"It is {number % 7}.", *context_ids)
     case = replace(
-        recorded.case, reference=f"It is {number}.", reference_context_ids=(gold,), **fields
+        about_paris.case, reference=f"It is {number}.", reference_context_ids=(gold,), **fields
     )
-    return replace(recorded, case=case)
+    return replace(about_paris, case=case)
 
 
 SKIPPED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="nothing to judge")
 
 
-def entries_with_ids() -> list[Entry]:
-    return [golden(n, f"d{n}", f"d{n % 3}", "d1") for n in range(600)]
+def entries_with_ids(size: int = 600) -> list[Entry]:
+    """Each has a gold chunk of its own; d0, d1 and d2 alone are retrieved."""
+    entries: list[Entry] = []
+    for number in range(size):
+        entries.append(golden(number, f"d{number}", f"d{number % 3}", "d1"))
+    return entries
 
 
 def entries_with_texts() -> list[Entry]:
     """Of so many a sample is checked, which depends on how many there are."""
-    return [
-        golden(n, "a", "a", reference_contexts=(f"the long text of d{n}",)) for n in range(1100)
-    ]
+    entries: list[Entry] = []
+    for number in range(1100):
+        texts = (f"the long text of d{number}",)
+        entries.append(golden(number, "a", "a", reference_contexts=texts))
+    return entries
 
 
 def shifted_entries() -> list[Entry]:
     """What was retrieved is the gold of cases far behind it."""
-    return [golden(n, f"d{n}", f"d{n + 600}") for n in range(1200)]
+    entries: list[Entry] = []
+    for number in range(1200):
+        entries.append(golden(number, f"d{number}", f"d{number + 600}"))
+    return entries
 
 
 def entries_with_a_late_stage() -> list[Entry]:
-    last = Entry(case=golden(2, "a").case, recorded={"validate": SKIPPED})
-    return [golden(1, "a", "a"), last]
+    answered_entry = golden(1, "a", "a")
+    validated_entry = Entry(case=golden(2, "a").case, recorded={"validate": SKIPPED})
+    return [answered_entry, validated_entry]
 
 
 @pytest.mark.parametrize(
@@ -367,7 +393,7 @@ def test_a_first_run_that_is_stopped_before_it_scored_leaves_nothing(tmp_path: P
 
 
 # More than two blocks of 512 cases: a run stores what it has scored block by block.
-THREE_BLOCKS = [golden(n, f"d{n}", f"d{n % 3}", "d1") for n in range(1100)]
+THREE_BLOCKS = entries_with_ids(1100)
 
 
 @pytest.fixture(name="whole_files", scope="module")
@@ -383,6 +409,7 @@ def test_a_first_run_that_is_stopped_keeps_what_is_scored(
 ) -> None:
     with pytest.raises(InterruptedRunError, match="the same command continues"):
         at_once(THREE_BLOCKS, tmp_path / "run", stop_after(calls))
+
     for summary in report_of(tmp_path / "run").summaries:
         assert summary.measured in (512, 1024)
 
@@ -408,8 +435,9 @@ def test_what_a_run_that_died_has_scored_is_not_shown_of_other_cases(tmp_path: P
     with pytest.raises(InterruptedRunError):
         at_once(THREE_BLOCKS, out, stop_after(1104))
 
-    with sqlite3.connect(out / "journal.sqlite") as db:
-        assert db.execute("SELECT count(DISTINCT case_id) FROM scores").fetchone() == (512,)
+    with sqlite3.connect(out / "journal.sqlite") as journal:
+        (scored_cases,) = journal.execute("SELECT count(DISTINCT case_id) FROM scores").fetchone()
+    assert scored_cases == 512
 
 
 # --- a stored run as the source of another evaluation
@@ -436,9 +464,10 @@ def test_an_entry_of_a_stored_run_has_the_time_that_was_measured(tmp_path: Path)
 
     a, _ = entries(tmp_path)
 
-    measured = next(open_traces(tmp_path)).trace.generation.seconds
-    assert measured
-    assert a.recorded["generate"].seconds == measured
+    stored = next(open_traces(tmp_path))
+    seconds = stored.trace.generation.seconds
+    assert seconds
+    assert a.recorded["generate"].seconds == seconds
 
 
 def test_a_folder_without_a_run_has_no_entries(tmp_path: Path) -> None:

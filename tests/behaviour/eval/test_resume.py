@@ -19,37 +19,43 @@ from ragbench import (
     report_of,
 )
 from ragbench.errors import DataError, InterruptedRunError, RunError
-from tests.behaviour.rags import AsyncRAG, NotingRAG, cases, counts, report_files, rows, run
+from tests.behaviour.rags import AsyncRAG, Counts, NotingRAG, cases, counts, report_files, rows, run
 
 QUERIES = ["q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "q8", "q9"]
 NOTHING: list[str] = []
 
 
-class Asked(NamedTuple):
+class Calls(NamedTuple):
     """The queries that a run asked its RAG about."""
 
     retrieved: list[str]
     generated: list[str]
 
 
-def ask(data: list[Case], out: Path, rag: NotingRAG | None = None, **options: Any) -> Asked:
+NO_CALLS = Calls(retrieved=NOTHING, generated=NOTHING)
+ALL_CALLS = Calls(retrieved=QUERIES, generated=QUERIES)
+ONLY_RETRIEVAL = Calls(retrieved=QUERIES, generated=NOTHING)
+ONLY_GENERATION = Calls(retrieved=NOTHING, generated=QUERIES)
+
+
+def ask(data: list[Case], out: Path, rag: NotingRAG | None = None, **options: Any) -> Calls:
     """Runs, with a RAG that has not been asked before."""
     rag = rag or NotingRAG()
     run(data, rag, out, **options)
-    return Asked(rag.retrieved, rag.generated)
+    return Calls(rag.retrieved, rag.generated)
 
 
 # --- the same run again
 
 
 def test_a_first_run_asks_everything(tmp_path: Path) -> None:
-    assert ask(cases(*QUERIES), tmp_path / "run") == (QUERIES, QUERIES)
+    assert ask(cases(*QUERIES), tmp_path / "run") == ALL_CALLS
 
 
 def test_the_same_run_again_asks_nothing(tmp_path: Path) -> None:
     ask(cases(*QUERIES), tmp_path / "run")
 
-    assert ask(cases(*QUERIES), tmp_path / "run") == (NOTHING, NOTHING)
+    assert ask(cases(*QUERIES), tmp_path / "run") == NO_CALLS
 
 
 def test_the_same_run_again_counts_what_it_reused(tmp_path: Path) -> None:
@@ -89,13 +95,13 @@ def noting(retriever: object = "one", generator: object = "one") -> NotingRAG:
     ("before", "after", "options", "expected"),
     [
         pytest.param(
-            noting(), noting(generator="two"), {}, (NOTHING, QUERIES), id="another generator"
+            noting(), noting(generator="two"), {}, ONLY_GENERATION, id="another generator"
         ),
         pytest.param(
             noting(),
             noting(retriever="two"),
             {},
-            (QUERIES, NOTHING),
+            ONLY_RETRIEVAL,
             id="another retriever that finds the same",
         ),
         # Retrieval may read the attribute that changed.
@@ -103,17 +109,17 @@ def noting(retriever: object = "one", generator: object = "one") -> NotingRAG:
             noting(retriever=None),
             noting(retriever=None, generator="two"),
             {},
-            (QUERIES, QUERIES),
+            ALL_CALLS,
             id="another generator, and nothing is known of the retriever",
         ),
         pytest.param(
             noting(retriever=None, generator=None),
             noting(retriever=None, generator=None),
             {"rag_description": {"version": 2}},
-            (QUERIES, QUERIES),
+            ALL_CALLS,
             id="another version of the whole",
         ),
-        pytest.param(noting(), noting(), {"top_k": 3}, (QUERIES, NOTHING), id="top_k"),
+        pytest.param(noting(), noting(), {"top_k": 3}, ONLY_RETRIEVAL, id="top_k"),
     ],
 )
 def test_a_change_asks_for_what_depends_on_it(
@@ -121,7 +127,7 @@ def test_a_change_asks_for_what_depends_on_it(
     before: NotingRAG,
     after: NotingRAG,
     options: dict[str, Any],
-    expected: tuple[list[str], list[str]],
+    expected: Calls,
 ) -> None:
     ask(cases(*QUERIES), tmp_path / "run", before)
 
@@ -132,7 +138,7 @@ def test_what_an_earlier_setting_gave_is_reused_when_it_comes_back(tmp_path: Pat
     ask(cases(*QUERIES), tmp_path / "run")
     ask(cases(*QUERIES), tmp_path / "run", top_k=3)
 
-    assert ask(cases(*QUERIES), tmp_path / "run") == (NOTHING, NOTHING)
+    assert ask(cases(*QUERIES), tmp_path / "run") == NO_CALLS
 
 
 def test_what_an_earlier_setting_gave_never_passes_for_the_present_one(tmp_path: Path) -> None:
@@ -143,7 +149,10 @@ def test_what_an_earlier_setting_gave_never_passes_for_the_present_one(tmp_path:
         run(cases(*QUERIES), rag, tmp_path, top_k=3, stopped=lambda: len(rag.retrieved) >= 4)
 
     report = report_of(tmp_path)
-    assert counts(report) == {"retrieve": (4, 0, 6, 0), "generate": (0, 0, 10, 0)}
+    assert counts(report) == {
+        "retrieve": Counts(measured=4, skipped=6),
+        "generate": Counts(skipped=10),
+    }
     assert [summary.measured for summary in report.summaries] == [0, 0]
 
 
@@ -155,9 +164,9 @@ def test_a_changed_reference_is_scored_and_not_asked(tmp_path: Path) -> None:
     data = cases(*QUERIES)
     data[4] = replace(data[4], reference="something else")
 
-    asked = ask(data, tmp_path / "run")
+    calls = ask(data, tmp_path / "run")
 
-    assert asked == (NOTHING, NOTHING)
+    assert calls == NO_CALLS
     exact_match = report_of(tmp_path / "run").summaries[1]
     assert exact_match.score == 0.9
 
@@ -165,17 +174,18 @@ def test_a_changed_reference_is_scored_and_not_asked(tmp_path: Path) -> None:
 def test_of_more_cases_only_new_ones_are_asked(tmp_path: Path) -> None:
     ask(cases(*QUERIES), tmp_path, selection=Selection(limit=4))
 
-    asked = ask(cases(*QUERIES), tmp_path, selection=Selection(limit=7))
+    calls = ask(cases(*QUERIES), tmp_path, selection=Selection(limit=7))
 
-    assert asked == (["q4", "q5", "q6"], ["q4", "q5", "q6"])
+    assert calls.retrieved == ["q4", "q5", "q6"]
+    assert calls.generated == ["q4", "q5", "q6"]
 
 
 def test_of_fewer_cases_none_is_asked_in_whatever_order(tmp_path: Path) -> None:
     ask(cases(*QUERIES), tmp_path)
 
-    asked = ask(cases("q6", "q2"), tmp_path)
+    calls = ask(cases("q6", "q2"), tmp_path)
 
-    assert asked == (NOTHING, NOTHING)
+    assert calls == NO_CALLS
     assert list(rows(report_of(tmp_path))) == ["q6", "q2"]
 
 
@@ -186,17 +196,18 @@ def test_failed_queries_are_not_asked_again(tmp_path: Path) -> None:
     data = cases("a", "lost b", "mute c")
     ask(data, tmp_path / "run")
 
-    assert ask(data, tmp_path / "run") == (NOTHING, NOTHING)
+    assert ask(data, tmp_path / "run") == NO_CALLS
 
 
 def test_failed_queries_are_asked_again_on_request(tmp_path: Path) -> None:
     data = cases("a", "lost b", "mute c")
     ask(data, tmp_path / "run")
 
-    asked = ask(data, tmp_path / "run", retry_failed=True)
+    calls = ask(data, tmp_path / "run", retry_failed=True)
 
-    assert asked == (["lost b"], ["mute c"])
-    assert counts(report_of(tmp_path / "run"))["retrieve"] == (2, 0, 0, 1)
+    assert calls.retrieved == ["lost b"]
+    assert calls.generated == ["mute c"]
+    assert counts(report_of(tmp_path / "run"))["retrieve"] == Counts(measured=2, failed=1)
 
 
 # --- a fresh run
@@ -205,7 +216,7 @@ def test_failed_queries_are_asked_again_on_request(tmp_path: Path) -> None:
 def test_fresh_asks_everything(tmp_path: Path) -> None:
     ask(cases(*QUERIES), tmp_path / "run")
 
-    assert ask(cases(*QUERIES), tmp_path / "run", fresh=True) == (QUERIES, QUERIES)
+    assert ask(cases(*QUERIES), tmp_path / "run", fresh=True) == ALL_CALLS
 
 
 def test_fresh_leaves_the_users_files(tmp_path: Path) -> None:
@@ -242,7 +253,7 @@ def test_cases_that_cannot_be_used_leave_the_earlier_run(
         run(data(), NotingRAG(), tmp_path / "run", fresh=fresh)
 
     assert report_files(tmp_path / "run") == before
-    assert ask(cases(*QUERIES), tmp_path / "run") == (NOTHING, NOTHING)
+    assert ask(cases(*QUERIES), tmp_path / "run") == NO_CALLS
 
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["continued", "fresh"])
@@ -310,8 +321,8 @@ def test_a_stopped_run_keeps_what_is_finished_and_ends_like_an_undisturbed_one(
         )
     run(data, continuing, tmp_path / "run", limits=limits)
 
-    # No query is answered twice.
-    assert set(stopped.answered) & set(continuing.answered) == set()
+    answered_twice = set(stopped.answered) & set(continuing.answered)
+    assert answered_twice == set()
     assert report_files(tmp_path / "run") == report_files(tmp_path / "whole")
 
 
@@ -330,7 +341,7 @@ def test_a_stopped_async_run_continues(tmp_path: Path) -> None:
     report = run(cases(*QUERIES), continuing, tmp_path)
 
     assert sorted(stopped.plain.retrieved + continuing.plain.retrieved) == QUERIES
-    assert counts(report) == {"retrieve": (10, 0, 0, 0), "generate": (10, 0, 0, 0)}
+    assert counts(report) == {"retrieve": Counts(measured=10), "generate": Counts(measured=10)}
 
 
 def test_what_an_interrupted_run_has_scored_is_reported(tmp_path: Path) -> None:
@@ -342,7 +353,10 @@ def test_what_an_interrupted_run_has_scored_is_reported(tmp_path: Path) -> None:
         run(data, rag, tmp_path / "run", stopped=lambda: len(rag.retrieved) >= 550)
 
     report = report_of(tmp_path / "run")
-    assert counts(report) == {"retrieve": (550, 0, 50, 0), "generate": (512, 0, 88, 0)}
+    assert counts(report) == {
+        "retrieve": Counts(measured=550, skipped=50),
+        "generate": Counts(measured=512, skipped=88),
+    }
     assert [summary.measured for summary in report.summaries] == [512, 512]
     assert report.summaries[0].reasons == (("not scored yet: the run was interrupted", 88),)
 
@@ -352,9 +366,12 @@ def test_what_an_interrupted_run_has_scored_is_reported(tmp_path: Path) -> None:
 
 LOST = ["lost 0", "lost 1", "lost 2", "lost 3", "lost 4"]
 LOST_AND_FOUND = cases(*LOST, "q0", "q1", "q2", "q3", "q4")
-
-
 ONE_BY_ONE = CallSettings(give_up_after=3, concurrency=1)
+
+
+def retrieved_queries(rag: NotingRAG | AsyncRAG) -> list[str]:
+    noting = rag.plain if isinstance(rag, AsyncRAG) else rag
+    return noting.retrieved
 
 
 @pytest.mark.parametrize("kind", [NotingRAG, AsyncRAG])
@@ -367,7 +384,7 @@ def test_a_run_whose_first_calls_all_fail_asks_no_more(
     with pytest.raises(RunError, match=message):
         run(LOST_AND_FOUND, rag, tmp_path, limits=ONE_BY_ONE)
 
-    assert getattr(rag, "plain", rag).retrieved == LOST[:3]
+    assert retrieved_queries(rag) == LOST[:3]
 
 
 @pytest.mark.parametrize("kind", [NotingRAG, AsyncRAG])
@@ -380,10 +397,10 @@ def test_a_run_that_gave_up_goes_on_where_it_may_fail_more(
 
     report = run(LOST_AND_FOUND, rag, tmp_path, limits=CallSettings(give_up_after=0))
 
-    assert counts(report)["retrieve"] == (5, 0, 0, 5)
+    assert counts(report)["retrieve"] == Counts(measured=5, failed=5)
     assert [row.id for row in report.rows() if row.failures] == LOST
     # What had failed is not asked again unless that is wanted.
-    assert LOST[0] not in getattr(rag, "plain", rag).retrieved
+    assert LOST[0] not in retrieved_queries(rag)
 
 
 def test_failures_after_an_answer_end_no_run(tmp_path: Path) -> None:
@@ -391,4 +408,4 @@ def test_failures_after_an_answer_end_no_run(tmp_path: Path) -> None:
 
     report = run(questions, NotingRAG(), tmp_path, limits=CallSettings(give_up_after=3))
 
-    assert counts(report)["retrieve"] == (1, 0, 0, 5)
+    assert counts(report)["retrieve"] == Counts(measured=1, failed=5)

@@ -57,16 +57,19 @@ POLARS: Any = type("DataFrame", (list,), {"iter_rows": lambda self, *, named: [R
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with two datasets, a dump and a system in it."""
     monkeypatch.chdir(tmp_path)
     dump = {"query": "q", "chunks": [CHUNK]}
-    for name, value in (("ds.jsonl", ROW), ("columns.json", COLUMNS), ("dump.jsonl", dump)):
-        Path(name).write_text(json.dumps(value) + "\n", "utf-8")
+    documents = {"ds.jsonl": ROW, "columns.json": COLUMNS, "dump.jsonl": dump}
+    for name, document in documents.items():
+        Path(name).write_text(json.dumps(document) + "\n", "utf-8")
     Path("plain_rag.py").write_text(inspect.getsource(Plain), "utf-8")
     return tmp_path
 
 
 def scores(report: Report) -> dict[str, float | None]:
-    return {one.metric.name: one.score for one in report.summaries}
+    """The scores of the report, by metric."""
+    return {summary.metric.name: summary.score for summary in report.summaries}
 
 
 @pytest.mark.parametrize(
@@ -86,9 +89,10 @@ def scores(report: Report) -> dict[str, float | None]:
     ],
 )
 def test_cases_of_any_kind_are_evaluated(cases: Any) -> None:
-    given: Any = cases() if callable(cases) else cases
+    if callable(cases):
+        cases = cases()
 
-    report = evaluate(given, Plain, out="run", metrics="exact_match")
+    report = evaluate(cases, Plain, out="run", metrics="exact_match")
 
     assert scores(report) == {"exact_match": 1.0}
 
@@ -112,20 +116,37 @@ def test_systems_of_any_kind_are_evaluated(rag: object) -> None:
 
 
 def test_a_path_names_the_dataset_and_the_settings_overrule_it() -> None:
-    assert evaluate("ds.jsonl", Plain, out="a").manifest["dataset"]["name"] == "ds"
-    report = evaluate("ds.jsonl", Plain, out="b", settings=EvalSettings(name="leave", top_k=1))
-    assert report.manifest["dataset"].items() >= {"name": "leave", "source": "ds.jsonl"}.items()
+    settings = EvalSettings(name="leave", top_k=1)
+
+    unnamed = evaluate("ds.jsonl", Plain, out="a")
+    named_by_settings = evaluate("ds.jsonl", Plain, out="b", settings=settings)
+
+    assert unnamed.manifest["dataset"]["name"] == "ds"
+    dataset = named_by_settings.manifest["dataset"]
+    assert dataset["name"] == "leave"
+    assert dataset["source"] == "ds.jsonl"
 
 
 def test_stored_runs_are_named_by_their_folder_as_text() -> None:
     report = evaluate("ds.jsonl", Plain, out="run", metrics="recall@5")
 
-    assert scores(report_of("run")) == scores(report) == {"recall@5": 1.0}
-    assert read_run("run").values("recall@5") == {case.id: 1.0 for case in read_cases("ds.jsonl")}
-    assert [one.user_input for one in prepare(open_traces("run"))] == ["How many days?"]
-    assert repr(compare(["run", "run"])).endswith("on 1 case\nrecall@5  a 1.000  b 1.000")
-    assert export_run("run", "ragas", "samples.jsonl").written == 1
-    assert scores(evaluate("run", out="again", metrics="exact_match")) == {"exact_match": 1.0}
+    assert scores(report) == {"recall@5": 1.0}
+    assert scores(report_of("run")) == {"recall@5": 1.0}
+
+    (case,) = read_cases("ds.jsonl")
+    assert read_run("run").values("recall@5") == {case.id: 1.0}
+
+    (sample,) = prepare(open_traces("run"))
+    assert sample.user_input == "How many days?"
+
+    comparison = compare(["run", "run"])
+    assert repr(comparison).endswith("on 1 case\nrecall@5  a 1.000  b 1.000")
+
+    export = export_run("run", "ragas", "samples.jsonl")
+    assert export.written == 1
+
+    rescored = evaluate("run", out="again", metrics="exact_match")
+    assert scores(rescored) == {"exact_match": 1.0}
 
 
 def test_runs_are_compared_in_a_list_or_one_after_the_other() -> None:
@@ -181,9 +202,12 @@ WRONG: dict[str, tuple[Any, ...]] = {
     ("name", "wrong"), [(name, value) for name, values in WRONG.items() for value in values]
 )
 def test_a_wrong_argument_of_evaluate_is_named(name: str, wrong: Any) -> None:
-    given: dict[str, Any] = {"cases": "ds.jsonl", "rag": Plain(), "out": "run"} | {name: wrong}
+    arguments: dict[str, Any] = {"cases": "ds.jsonl", "rag": Plain(), "out": "run"}
+    arguments[name] = wrong
+
     with pytest.raises(RagbenchError):
-        evaluate(**given)
+        evaluate(**arguments)
+
     assert not Path("run").exists()
 
 
@@ -203,10 +227,11 @@ READERS: dict[str, Callable[[Any], object]] = {
     "validate_dump": lambda path: validate_dump(path, "lexical"),
     "read_cases": lambda path: list(read_cases(path)),
     "read_documents": lambda path: list(read_documents(path)),
-    "limits": lambda given: EvalSettings(limits=cast("Any", given or 3)),
-    "matching": lambda given: EvalSettings(matching=cast("Any", given or "id")),
-    "top_k": lambda given: EvalSettings(top_k=cast("Any", 0 if given == 3 else given or "3")),
-    "gate": lambda given: GateConfig(metrics={"exact_match": given}),
+    # Of None, of an empty list and of 3 some are allowed there: then another wrong value.
+    "limits": lambda value: EvalSettings(limits=cast("Any", value or 3)),
+    "matching": lambda value: EvalSettings(matching=cast("Any", value or "id")),
+    "top_k": lambda value: EvalSettings(top_k=cast("Any", 0 if value == 3 else value or "3")),
+    "gate": lambda value: GateConfig(metrics={"exact_match": value}),
 }
 
 
@@ -247,9 +272,13 @@ evaluate(cases, MyRAG(), out="own", metrics=[own], workers=workers)
 
 def test_a_plain_script_has_workers_but_not_for_what_is_defined_in_it(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run(
+
+    process = subprocess.run(
         [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert done.stdout.split() == ["40", "1.0"]
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("ragbench.errors.ConfigError: workers cannot import a class or function")
+
+    assert process.stdout.split() == ["40", "1.0"]
+    error = process.stderr.splitlines()[-1]
+    assert error.startswith(
+        "ragbench.errors.ConfigError: workers cannot import a class or function"
+    )

@@ -49,13 +49,19 @@ def test_weights_of_another_number_than_the_rankings_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rankings", "fused"), [(["bx", "ax"], ["x", "a", "b"]), (["b", "a"], ["a", "b"])]
+    ("rankings", "fused"),
+    [
+        # Each letter is the id of a chunk; x is the second in both.
+        (["bx", "ax"], ["x", "a", "b"]),
+        (["b", "a"], ["a", "b"]),
+    ],
 )
 def test_of_equal_scores_the_lower_id_comes_first(rankings: list[str], fused: list[str]) -> None:
-    # Each letter is the id of a chunk.
     chunk_rankings = [chunks(ids) for ids in rankings]
 
-    assert ids_of(reciprocal_rank_fusion(chunk_rankings)) == fused
+    result = reciprocal_rank_fusion(chunk_rankings)
+
+    assert ids_of(result) == fused
 
 
 def test_only_the_top_chunks_are_given() -> None:

@@ -1,3 +1,5 @@
+"""Metadata for a reader: what only programs read is left out."""
+
 from __future__ import annotations
 
 import json
@@ -31,7 +33,11 @@ def test_what_only_programs_read_is_left_out(metadata: dict[str, Any]) -> None:
 
 
 def test_what_is_within_a_value_is_left_out_too() -> None:
-    metadata = {"node": {"title": "T", "embedding": LONG}, "parts": [{"page": 1, "_id": 2}, LONG]}
+    metadata = {
+        "node": {"title": "T", "embedding": LONG},
+        "parts": [{"page": 1, "_id": 2}, LONG],
+    }
+
     assert readable_metadata(metadata) == {"node": {"title": "T"}, "parts": [{"page": 1}]}
 
 
@@ -51,7 +57,16 @@ def test_what_people_read_stays(metadata: dict[str, Any]) -> None:
 
 def test_a_chunk_with_an_embedding_is_a_context_of_its_own_words() -> None:
     chunk = Chunk(id="a", text="Bees can fly.", score=0.5, metadata={"embedding": LONG, "page": 3})
-    stage = PostRetrieval(operators=(build_operator({"action": "format", "type": "structured"}),))
-    assert json.loads(stage.run("Who flies?", [chunk]).history_text) == [
-        {"rank": 1, "id": "a", "text": "Bees can fly.", "score": 0.5, "metadata": {"page": 3}}
+    to_json = build_operator({"action": "format", "type": "structured"})
+
+    result = PostRetrieval(operators=(to_json,)).run("Who flies?", [chunk])
+
+    assert json.loads(result.history_text) == [
+        {
+            "rank": 1,
+            "id": "a",
+            "text": "Bees can fly.",
+            "score": 0.5,
+            "metadata": {"page": 3},
+        }
     ]

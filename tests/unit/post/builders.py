@@ -19,10 +19,12 @@ Vector = Sequence[float]
 
 
 def chunk(id_: str, text: str = "", score: float | None = None, **metadata: Any) -> Chunk:
+    """A chunk of this id, whose text says whose it is where none is set."""
     return Chunk(id=id_, text=text or f"Text of {id_}.", score=score, metadata=metadata)
 
 
 def query(text: str = "question", embedding: Vector | None = None, **stored: Vector) -> Query:
+    """A query, with the embeddings of chunks by their ids."""
     return Query(text=text, embedding=embedding, chunk_embeddings=stored or None)
 
 
@@ -61,8 +63,9 @@ def applied(
     """
     if isinstance(operator, Mapping):
         operator = _with_action_and_type(operator)
-    built = build_operator(operator, Resources(service=service, chat=Scripted(*answers)))
-    return PostRetrieval(operators=(built,), on_error="raise").run(question, chunks)
+    resources = Resources(service=service, chat=Scripted(*answers))
+    stage = PostRetrieval(operators=(build_operator(operator, resources),), on_error="raise")
+    return stage.run(question, chunks)
 
 
 def _with_action_and_type(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,6 +133,8 @@ class Scripted:
 
 
 class FixedScores:
+    """A reranker that gives these scores, whatever the chunks are."""
+
     def __init__(self, *scores: Any, name: str = "fixed") -> None:
         self._scores = scores
         self.name = name
@@ -149,7 +154,10 @@ class Paid:
     asks_elsewhere: ClassVar[bool] = True
 
     factor: int = 1
-    asked: list[list[str]] = field(default_factory=list[list[str]], compare=False, metadata=APART)
+    requests: list[list[str]] = field(
+        default_factory=list[list[str]], compare=False, metadata=APART
+    )
+    """The ids of the chunks, request by request."""
     money: list[int] = field(default_factory=lambda: [10**6], compare=False, metadata=APART)
     name: str = "paid"
 
@@ -157,8 +165,8 @@ class Paid:
         self.money[0] -= 1
         if self.money[0] < 0:
             raise LLMStoppedError("the cap is reached")
-        self.asked.append([chunk.id for chunk in chunks])
-        scores = (float(self.factor * len(chunk.text)) for chunk in chunks)
+        self.requests.append([chunk.id for chunk in chunks])
+        scores = [float(self.factor * len(chunk.text)) for chunk in chunks]
         return NotedScores(scores, (f"{len(chunks)} were asked",))
 
 

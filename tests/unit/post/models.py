@@ -13,9 +13,8 @@ _USUAL = Path(__file__).parents[3] / ".venv" / "models"
 
 def model_folder(name: str) -> Path:
     """The folder of a model; the test is skipped where it is not installed."""
-    places = [Path(os.environ[VARIABLE])] if VARIABLE in os.environ else [_USUAL]
-    for place in places:
-        found = next(iter(sorted(place.glob(f"**/{name}/model.onnx"))), None)
-        if found is not None:
-            return found.parent
+    models = Path(os.environ.get(VARIABLE, _USUAL))
+    files = sorted(models.glob(f"**/{name}/model.onnx"))
+    if files:
+        return files[0].parent
     pytest.skip(f"the model {name} is not there: run `make models`, or set {VARIABLE}")

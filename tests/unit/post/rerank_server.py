@@ -14,12 +14,18 @@ Answer = tuple[int, Any]
 
 def by_length(payload: dict[str, Any]) -> Answer:
     """Answers in the shape that was asked in, best first."""
-    tei = "texts" in payload
-    texts: list[str] = payload["texts" if tei else "documents"]
-    key = "score" if tei else "relevance_score"
-    results = [{"index": at, key: len(text) / 1000} for at, text in enumerate(texts)]
-    results.sort(key=lambda result: -result[key])
-    return 200, results if tei else {"results": results}
+    is_tei = "texts" in payload
+    texts: list[str] = payload["texts"] if is_tei else payload["documents"]
+    score_key = "score" if is_tei else "relevance_score"
+
+    results = []
+    for index, text in enumerate(texts):
+        results.append({"index": index, score_key: len(text) / 1000})
+    results.sort(key=lambda result: result[score_key], reverse=True)
+
+    if is_tei:
+        return 200, results
+    return 200, {"results": results}
 
 
 @dataclass

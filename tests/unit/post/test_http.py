@@ -18,7 +18,11 @@ from tests.unit.post.rerank_server import Answer, serving
 pytestmark = pytest.mark.extra("http")
 
 TEXTS = ["xx", "xxxx", "xxx"]
-CHUNKS = [chunk("a", TEXTS[0]), chunk("b", TEXTS[1]), chunk("c", TEXTS[2])]
+CHUNKS = [
+    chunk("a", TEXTS[0]),
+    chunk("b", TEXTS[1]),
+    chunk("c", TEXTS[2]),
+]
 ASKED = {"model": "m", "query": "q"}
 
 

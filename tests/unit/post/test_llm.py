@@ -46,8 +46,9 @@ class SortingChat:
 )
 def test_an_order_is_repaired(numbers: str, ids: list[str]) -> None:
     chat = Scripted(f'Sure! <{{"order": {numbers}}}>')
+    reranker = LlmListwiseReranker(chat=chat)
 
-    assert order(LlmListwiseReranker(chat=chat), query(), THREE) == ids
+    assert order(reranker, query(), THREE) == ids
 
 
 @pytest.mark.parametrize(
@@ -154,15 +155,17 @@ def test_pointwise_cuts_long_chunks_and_notes_it() -> None:
 
 
 def test_an_order_in_a_models_thoughts_is_not_its_answer() -> None:
-    answer = '<think>{"order": [1, 2, 3]} is a draft</think>{"order": [3, 1, 2]}'
+    chat = Scripted('<think>{"order": [1, 2, 3]} is a draft</think>{"order": [3, 1, 2]}')
+    reranker = LlmListwiseReranker(chat=chat)
 
-    assert order(LlmListwiseReranker(chat=Scripted(answer)), query(), THREE) == ["c", "a", "b"]
+    assert order(reranker, query(), THREE) == ["c", "a", "b"]
 
 
 def test_a_grade_in_a_models_thoughts_is_not_its_answer() -> None:
     chat = Scripted('<think>{"grade": 9}</think>{"grade": 1}', '{"grade": 2}', '{"grade": 3}')
+    reranker = LlmPointwiseReranker(chat=chat)
 
-    assert order(LlmPointwiseReranker(chat=chat), query(), THREE) == ["c", "b", "a"]
+    assert order(reranker, query(), THREE) == ["c", "b", "a"]
 
 
 def test_thoughts_without_an_answer_are_an_error() -> None:

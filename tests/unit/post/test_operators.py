@@ -33,6 +33,11 @@ def scores(done: PostRetrieved) -> dict[str, float | None]:
     return {entry.chunk.id: entry.score for entry in done.chunks}
 
 
+def assert_ranked_from_one(done: PostRetrieved) -> None:
+    ranks = [entry.rank for entry in done.chunks]
+    assert ranks == list(range(1, len(ranks) + 1))
+
+
 # --- which chunks stay
 
 
@@ -119,7 +124,7 @@ def test_which_chunks_stay(operator: object, chunks: Sequence[Chunk], staying: s
     done = applied(operator, *chunks)
 
     assert ids(done) == list(staying)
-    assert [entry.rank for entry in done.chunks] == list(range(1, len(staying) + 1))
+    assert_ranked_from_one(done)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +137,7 @@ def test_a_long_context_has_the_best_chunks_at_its_ends(before: str, after: str)
     done = applied({"format": "long_context"}, *chunks)
 
     assert ids(done) == list(after)
-    assert [entry.rank for entry in done.chunks] == list(range(1, len(after) + 1))
+    assert_ranked_from_one(done)
 
 
 def test_a_chunk_without_a_score_stays_and_is_noted() -> None:
@@ -163,7 +168,9 @@ def test_truncation_ends_behind_a_sentence_and_with_that_chunk() -> None:
 
     assert texts(done) == [TEN, "One two. Three four."]
     cut = done.chunks[1]
-    assert (cut.chunk.id, cut.score, cut.rank) == ("b", 0.4, 2)
+    assert cut.chunk.id == "b"
+    assert cut.score == 0.4
+    assert cut.rank == 2
     derived = [{"by": "filter.token_budget", "from": ["b"], "spans": [[0, 20]]}]
     assert cut.chunk.metadata == {"title": "T", "derived": derived}
 
@@ -276,7 +283,11 @@ def test_a_reflection_without_a_text_is_an_error() -> None:
 
 def test_neighbours_stand_around_a_chunk_in_reading_order_and_none_twice() -> None:
     """l, m and n follow each other in a document, z is of another one; o has l for a neighbour."""
-    neighbours_of_m = [piece("n", 20), piece("l", 0), piece("z", 0, "other")]
+    neighbours_of_m = [
+        piece("n", 20),
+        piece("l", 0),
+        piece("z", 0, "other"),
+    ]
     shelf = Shelf(linked={"m": neighbours_of_m, "o": [piece("l", 0)]})
     operator = {"augment": "neighbours", "first": 2, "top_k": 3}
 
@@ -290,7 +301,9 @@ def test_neighbours_stand_around_a_chunk_in_reading_order_and_none_twice() -> No
 
 
 def test_a_neighbour_that_is_a_chunk_of_its_own_is_not_repeated() -> None:
-    done = applied({"augment": "neighbours"}, A, B, service=Shelf(linked={"a": [B]}))
+    shelf = Shelf(linked={"a": [B]})
+
+    done = applied({"augment": "neighbours"}, A, B, service=shelf)
 
     assert texts(done) == ["Text of a.", "Text of b."]
 
@@ -361,7 +374,9 @@ def test_a_chunk_that_is_cut_has_its_place_in_the_document() -> None:
 
     cut = entry.chunk
     assert cut.text == "Vacation!"
-    assert (cut.document_id, cut.start, cut.end) == ("d", 107, 116)
+    assert cut.document_id == "d"
+    assert cut.start == 107
+    assert cut.end == 116
     assert cut.metadata["derived"][0]["spans"] == [[7, 16]]
 
 
@@ -404,7 +419,8 @@ def test_all_texts_become_one_summary_within_the_budget() -> None:
 
     assert ids(done) == [SUMMARY_ID]
     assert texts(done) == ["27 days."]
-    assert done.chunks[0].chunk.metadata["derived"][0]["from"] == ["a", "b"]
+    summarising, _ = done.chunks[0].chunk.metadata["derived"]
+    assert summarising["from"] == ["a", "b"]
     assert len(model.heard) == 1
 
 
@@ -424,7 +440,9 @@ def test_a_summary_without_a_text_is_an_error() -> None:
     ("answer", "staying"), [('{"keep": [3, 1]}', ["a", "c"]), ('{"keep": []}', [])]
 )
 def test_a_model_chooses_and_the_order_stays(answer: str, staying: list[str]) -> None:
-    assert ids(applied({"filter": "llm"}, A, B, C, answers=[answer])) == staying
+    done = applied({"filter": "llm"}, A, B, C, answers=[answer])
+
+    assert ids(done) == staying
 
 
 @pytest.mark.parametrize(
@@ -446,8 +464,16 @@ def test_texts_reach_the_model_as_data() -> None:
 
 # --- merge
 
-RETRIEVED = (chunk("a", score=0.9), chunk("b", score=0.5), chunk("c", score=0.1))
-NEW = (chunk("x", score=8.0), chunk("b", score=6.0), chunk("y", score=4.0))
+RETRIEVED = (
+    chunk("a", score=0.9),
+    chunk("b", score=0.5),
+    chunk("c", score=0.1),
+)
+NEW = (
+    chunk("x", score=8.0),
+    chunk("b", score=6.0),
+    chunk("y", score=4.0),
+)
 NEW_WITHOUT_SCORES = (chunk("x"), chunk("b", score=1.0), chunk("y"))
 
 
@@ -508,8 +534,9 @@ def test_two_rankings_become_one(
     entries = fuse([ranked(RETRIEVED), newcomers(new)], fusion, weights)
 
     entry_of = {entry.chunk.id: entry for entry in entries}
+    score_of = {id: entry.score for id, entry in entry_of.items()}
     assert list(entry_of) == list(fused)
-    assert {id: entry.score for id, entry in entry_of.items()} == pytest.approx(fused)
+    assert score_of == pytest.approx(fused)
     assert [entry.rank for entry in entries] == [1, 2, 3, 4, 5]
     assert entry_of["a"].chunk is RETRIEVED[0]
     assert entry_of["a"].initial_rank == 1
@@ -540,7 +567,8 @@ def test_two_rankings_become_one(
 def test_one_ranking_is_brought_to_a_scale(chunks: list[Chunk], fused: dict[str, float]) -> None:
     entries = fuse([newcomers(chunks)], "weighted", (1.0,))
 
-    assert {entry.chunk.id: entry.score for entry in entries} == fused
+    score_of = {entry.chunk.id: entry.score for entry in entries}
+    assert score_of == fused
 
 
 # a leads to x and b, b to y and x, x to z, z to far.
@@ -591,7 +619,12 @@ def test_neighbours_weigh_half_of_the_retrieved_chunks(
 
     done = applied(operator, *RETRIEVED, service=Shelf(linked=LINKS))
 
-    fused = {"a": 1 / 61, "b": 1 / 62 + weight / 62, "c": 1 / 63, "x": weight / 61}
+    fused = {
+        "a": 1 / 61,
+        "b": 1 / 62 + weight / 62,
+        "c": 1 / 63,
+        "x": weight / 61,
+    }
     assert scores(done) == pytest.approx(fused)
 
 

@@ -26,7 +26,11 @@ LN2 = math.log(2)
 LN3 = math.log(3)
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 AT_NOON = Query(text="q", now=NOON)
-THREE = [chunk("a", score=3.0), chunk("b", score=2.0), chunk("c", score=1.0)]
+THREE = [
+    chunk("a", score=3.0),
+    chunk("b", score=2.0),
+    chunk("c", score=1.0),
+]
 
 # --- lexical: BM25 over the candidates
 
@@ -114,11 +118,16 @@ def corpus_of(folder: Path, *texts: str) -> str:
     path = folder / "corpus.jsonl"
     with path.open("w", encoding="utf-8") as file:
         for number, text in enumerate(texts):
-            file.write(json.dumps({"id": str(number), "text": text}) + "\n")
+            document = {"id": str(number), "text": text}
+            file.write(json.dumps(document) + "\n")
     return str(path)
 
 
-RED_HOUSE_SEA = [chunk("a", "red", 1.0), chunk("b", "house", 1.0), chunk("c", "sea", 1.0)]
+RED_HOUSE_SEA = [
+    chunk("a", "red", 1.0),
+    chunk("b", "house", 1.0),
+    chunk("c", "sea", 1.0),
+]
 
 
 def test_with_a_corpus_a_word_is_as_rare_as_it_is_there(tmp_path: Path) -> None:
@@ -128,8 +137,10 @@ def test_with_a_corpus_a_word_is_as_rare_as_it_is_there(tmp_path: Path) -> None:
 
     scores = scored(lexical, query("red house sea"), RED_HOUSE_SEA)
 
-    rarity = [math.log(1 + 1.5 / 3.5), math.log(1 + 3.5 / 1.5), math.log(1 + 4.5 / 0.5)]
-    assert list(scores) == pytest.approx(rarity)
+    red_rarity = math.log(1 + 1.5 / 3.5)
+    house_rarity = math.log(1 + 3.5 / 1.5)
+    sea_rarity = math.log(1 + 4.5 / 0.5)
+    assert list(scores) == pytest.approx([red_rarity, house_rarity, sea_rarity])
 
 
 def test_with_a_corpus_feedback_puts_rare_words_first(tmp_path: Path) -> None:
@@ -252,7 +263,11 @@ def test_feedback_orders_by_hand(
 
 def test_examples_of_feedback_count_by_their_scores() -> None:
     """9, 5 and 1 are 1, 1/2 and 0 of the scale: shares of 2/3, 1/3 and none."""
-    chunks = [chunk("a", "red", 9.0), chunk("b", "blue", 5.0), chunk("c", "green", 1.0)]
+    chunks = [
+        chunk("a", "red", 9.0),
+        chunk("b", "blue", 5.0),
+        chunk("c", "green", 1.0),
+    ]
     feedback = {"name": "feedback", "by": "words", "examples": 3, "query_weight": 0}
 
     red, blue, green = scored(feedback, query("?"), chunks)
@@ -315,7 +330,9 @@ DEVIATION = math.sqrt(50 / 3)
     ],
 )
 def test_fused_scores_by_hand(settings: Mapping[str, Any], scores: list[float]) -> None:
-    assert list(scored(settings, query(), THREE)) == pytest.approx(scores, abs=1e-9)
+    computed = scored(settings, query(), THREE)
+
+    assert list(computed) == pytest.approx(scores, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["rrf", "linear"])
@@ -380,7 +397,11 @@ def test_mmr_scores_by_hand(balance: float, chunks: list[Chunk], scores: list[fl
 
 
 # By embeddings b is relevant and a's twin; by score and words c is a's twin.
-RED = [chunk("a", "red car", 3.0), chunk("b", "blue sea", 1.0), chunk("c", "red car", 2.0)]
+RED = [
+    chunk("a", "red car", 3.0),
+    chunk("b", "blue sea", 1.0),
+    chunk("c", "red car", 2.0),
+]
 TOWARDS_B = query(embedding=[0, 1], a=[1, 0.1], b=[1, 0.2], c=[-1, 0])
 
 
@@ -407,13 +428,15 @@ def test_mmr_uses_words_and_scores_where_a_chunk_has_no_embedding() -> None:
 
 
 Vector = tuple[int, int, int]
-NONZERO = st.tuples(*[st.integers(-3, 3)] * 3).filter(any)
+COORDINATES = st.integers(-3, 3)
+NONZERO = st.tuples(COORDINATES, COORDINATES, COORDINATES).filter(any)
 
 
 def cosine(left: Vector, right: Vector) -> float:
-    left_vector, right_vector = np.array(left, float), np.array(right, float)
-    lengths = float(np.linalg.norm(left_vector) * np.linalg.norm(right_vector))
-    return round(float(left_vector @ right_vector) / lengths, 9)
+    left_vector = np.array(left, float)
+    right_vector = np.array(right, float)
+    lengths = np.linalg.norm(left_vector) * np.linalg.norm(right_vector)
+    return round(float(left_vector @ right_vector / lengths), 9)
 
 
 @settings(deadline=None, max_examples=50)
@@ -432,8 +455,10 @@ def test_mmr_picks_what_the_definition_picks(
     scores = scored({"name": "mmr", "balance": balance}, question, chunks)
 
     def worth(row: int, picked: list[int]) -> float:
-        likeness = max((cosine(vectors[row], vectors[before]) for before in picked), default=0)
-        return balance * cosine(vectors[row], direction) - (1 - balance) * likeness
+        relevance = cosine(vectors[row], direction)
+        cosines = [cosine(vectors[row], vectors[before]) for before in picked]
+        likeness = max(cosines, default=0)
+        return balance * relevance - (1 - balance) * likeness
 
     picked: list[int] = []
     remaining = list(range(len(vectors)))
@@ -513,28 +538,38 @@ def test_a_text_without_words_is_like_none_and_one_of_an_own_word_like_itself() 
 def test_ppr_scores_by_hand(
     settings: Mapping[str, Any], chunks: list[Chunk], scores: list[float]
 ) -> None:
-    assert list(scored({"name": "ppr", **settings}, query(), chunks)) == pytest.approx(
-        scores, abs=1e-9
-    )
+    computed = scored({"name": "ppr", **settings}, query(), chunks)
+
+    assert list(computed) == pytest.approx(scores, abs=1e-9)
 
 
 def test_ppr_lifts_a_chunk_that_the_best_one_links_to() -> None:
-    chunks = [chunk("a", "", 3.0, links=["c"]), chunk("b", "", 2.0), chunk("c", "", 1.9)]
+    chunks = [
+        chunk("a", "", 3.0, links=["c"]),
+        chunk("b", "", 2.0),
+        chunk("c", "", 1.9),
+    ]
 
     assert order("ppr", query(), chunks) == ["a", "c", "b"]
 
 
 def test_ppr_lifts_a_neighbour_of_the_best_chunk() -> None:
-    chunks = [chunk("a", score=3.0), chunk("b", score=2.0), chunk("c", score=1.0)]
+    chunks = [
+        chunk("a", score=3.0),
+        chunk("b", score=2.0),
+        chunk("c", score=1.0),
+    ]
     ppr = {"name": "ppr", "neighbours": 1, "damping": 0.6, "links_field": None}
+    c_beside_a = query(a=[1, 0], b=[0, 1], c=[1, 0.1])
 
-    assert order(ppr, query(a=[1, 0], b=[0, 1], c=[1, 0.1]), chunks) == ["a", "c", "b"]
+    assert order(ppr, c_beside_a, chunks) == ["a", "c", "b"]
 
 
 def test_ppr_may_start_from_the_chunks_that_are_like_the_query() -> None:
     ppr = {"name": "ppr", "seeds": "similarity", "damping": 0}
+    towards_b = query(embedding=[0, 1], a=[1, 0], b=[0, 1])
 
-    assert order(ppr, query(embedding=[0, 1], a=[1, 0], b=[0, 1]), THREE[:2]) == ["b", "a"]
+    assert order(ppr, towards_b, THREE[:2]) == ["b", "a"]
 
 
 def scores_with_links(links: object, *, directed: bool = False) -> list[float]:
@@ -543,7 +578,11 @@ def scores_with_links(links: object, *, directed: bool = False) -> list[float]:
     b is a chunk of the document doc.
     """
     ppr = {"name": "ppr", "damping": 0.5, "seeds": "rank", "directed": directed}
-    chunks = [chunk("a", links=links), replace(chunk("b"), document_id="doc"), chunk("c")]
+    chunks = [
+        chunk("a", links=links),
+        replace(chunk("b"), document_id="doc"),
+        chunk("c"),
+    ]
     return list(scored(ppr, query(), chunks))
 
 
@@ -584,7 +623,12 @@ def test_links_that_cannot_be_followed_name_their_chunk(links: object) -> None:
         scores_with_links(links)
 
 
-DIRECTIONS = {"a": [1.0, 0.0], "b": [0.8, 0.6], "c": [0.0, 1.0], "d": [-0.6, 0.8]}
+DIRECTIONS = {
+    "a": [1.0, 0.0],
+    "b": [0.8, 0.6],
+    "c": [0.0, 1.0],
+    "d": [-0.6, 0.8],
+}
 """Unit vectors: the lowest cosine is -0.6, of a and d."""
 
 
@@ -607,9 +651,13 @@ def walk_from_a(damping: float, neighbours: int, sharpness: float) -> list[float
 
 
 def chunks_with_directions() -> list[Chunk]:
-    """Of the four only a has a score: the walk starts there."""
-    score_of = {"a": 1.0, "b": 0.0, "c": 0.0, "d": 0.0}
-    return [chunk(id, "", score_of[id], embedding=vector) for id, vector in DIRECTIONS.items()]
+    """Of the four a alone has a score above 0: the walk starts there."""
+    return [
+        chunk("a", "", 1.0, embedding=DIRECTIONS["a"]),
+        chunk("b", "", 0.0, embedding=DIRECTIONS["b"]),
+        chunk("c", "", 0.0, embedding=DIRECTIONS["c"]),
+        chunk("d", "", 0.0, embedding=DIRECTIONS["d"]),
+    ]
 
 
 @pytest.mark.parametrize(

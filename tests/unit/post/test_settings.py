@@ -20,27 +20,43 @@ from tests.unit.post.builders import FixedScores, Scripted, Shelf
 
 
 def saved(folder: Path, text: str) -> Path:
+    """The path of a file with this text."""
     path = folder / "stage.yaml"
     path.write_text(text, "utf-8")
     return path
 
 
 def problems(path: Path, load: object = load_post_retrieval) -> list[tuple[int | None, str | None]]:
+    """Line and field of each problem for which a file is refused."""
     assert callable(load)
     with pytest.raises(DataError) as caught:
         load(path)
     return [(problem.line, problem.field) for problem in caught.value.problems]
 
 
+STAGE = """
+on_error: raise
+score_field: rerank_score
+operators:
+  - {action: filter, type: top_k, k: 2}
+  - action: merge
+    type: multi_query
+    queries: [{query: "{question} again", top_k: 3}]
+"""
+
+
 def test_a_file_becomes_a_stage(tmp_path: Path) -> None:
-    merge = '{action: merge, type: multi_query, queries: [{query: "{question} again", top_k: 3}]}'
-    operators = f"[{{action: filter, type: top_k, k: 2}}, {merge}]"
-    text = f"on_error: raise\nscore_field: rerank_score\noperators: {operators}"
     shelf = Shelf()
-    stage = load_post_retrieval(saved(tmp_path, text), build.Resources(service=shelf))
-    queries = (SecondaryQuery(query="{question} again", top_k=3),)
-    assert stage.operators == (TopK(k=2), QueryMerge(service=shelf, queries=queries))
-    assert (stage.on_error, stage.score_field) == ("raise", "rerank_score")
+    resources = build.Resources(service=shelf)
+
+    stage = load_post_retrieval(saved(tmp_path, STAGE), resources)
+
+    further_query = SecondaryQuery(query="{question} again", top_k=3)
+    top_k, merge = stage.operators
+    assert top_k == TopK(k=2)
+    assert merge == QueryMerge(service=shelf, queries=(further_query,))
+    assert stage.on_error == "raise"
+    assert stage.score_field == "rerank_score"
 
 
 PROBLEMS = """on_error: skip
@@ -86,37 +102,56 @@ def test_what_is_no_stage_and_no_variants_is_refused(
     assert problems(saved(tmp_path, text), load)
 
 
-def test_an_operator_without_its_dash_gets_it_proposed(tmp_path: Path) -> None:
-    for text in ("{action: rerank, type: lexical}", "operators: {action: rerank, type: lexical}"):
-        with pytest.raises(DataError, match="operators are a list: put '- ' before each"):
-            load_post_retrieval(saved(tmp_path, text))
+@pytest.mark.parametrize("key", ["", "operators: "])
+def test_an_operator_without_its_dash_gets_it_proposed(tmp_path: Path, key: str) -> None:
+    file = saved(tmp_path, key + "{action: rerank, type: lexical}")
+
+    with pytest.raises(DataError, match="operators are a list: put '- ' before each"):
+        load_post_retrieval(file)
 
 
 def test_a_model_that_a_file_names_and_that_is_none_is_reported(here: Path) -> None:
     module = "number = 3\n\n\ndef shelf():\n    raise RuntimeError('closed')\n"
     (here / "my_model.py").write_text(module, "utf-8")
-    text = "chat: my_model.py:number\nservice: my_model.py:shelf\noperators: []"
+    file = saved(here, "chat: my_model.py:number\nservice: my_model.py:shelf\noperators: []")
+
     with pytest.raises(DataError) as caught:
-        load_post_retrieval(saved(here, text))
-    assert [problem.message for problem in caught.value.problems] == [
-        "'my_model.py:number' is not a ChatModel: a method or attribute is missing",
-        "'my_model.py:shelf' raised RuntimeError: closed",
-    ]
+        load_post_retrieval(file)
+
+    chat_problem, service_problem = caught.value.problems
+    assert chat_problem.message == (
+        "'my_model.py:number' is not a ChatModel: a method or attribute is missing"
+    )
+    assert service_problem.message == "'my_model.py:shelf' raised RuntimeError: closed"
+
+
+BROKEN_VARIANTS = """\
+variants:
+- operators: []
+- {name: a, operators: []}
+- {name: a, operators: []}
+- {name: b, operators: [{action: filter, type: top_k, k: 0}], more: 1}
+- 3
+"""
 
 
 def test_variants_with_problems_are_refused(tmp_path: Path) -> None:
-    twice = "{name: a, operators: []}"
-    bad = "{name: b, operators: [{action: filter, type: top_k, k: 0}], more: 1}"
-    text = f"variants:\n- operators: []\n- {twice}\n- {twice}\n- {bad}\n- 3"
-    found = set(problems(saved(tmp_path, text), load_variants))
-    assert found >= {(2, "name"), (4, "name"), (5, "k"), (5, "more"), (6, "variants")}
+    places = problems(saved(tmp_path, BROKEN_VARIANTS), load_variants)
+
+    assert set(places) >= {
+        (2, "name"),
+        (4, "name"),  # a second a
+        (5, "k"),
+        (5, "more"),
+        (6, "variants"),
+    }
 
 
 # --- operators from mappings
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("operator", "message"),
     [
         (7, "a mapping with an 'action', not 7"),
         ({}, "'action' is missing. Known: none, rerank, filter"),
@@ -136,9 +171,9 @@ def test_variants_with_problems_are_refused(tmp_path: Path) -> None:
         ({"action": "filter", "type": "token_budget", "budget": 5, "counter": "x"}, "counter"),
     ],
 )
-def test_a_bad_setting_is_refused_with_what_exists(given: Any, message: str) -> None:
+def test_a_bad_setting_is_refused_with_what_exists(operator: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        build_operator(given)
+        build_operator(operator)
 
 
 # --- rerankers from mappings
@@ -146,20 +181,36 @@ def test_a_bad_setting_is_refused_with_what_exists(given: Any, message: str) -> 
 
 def test_rerankers_and_factors_within_rerankers() -> None:
     weighted = {"name": "weighted", "factors": [{"field": "likes"}, {}]}
-    given = {"given_weight": 1, "weights": [1, 0.5], "rerankers": ["lexical", weighted]}
-    made = fusion.WeightedReranker(factors=(fusion.Factor(field="likes"), fusion.Factor()))
-    assert build_reranker({"name": "rrf", **given}) == fusion.ReciprocalRankFusionReranker(
-        rerankers=(LexicalReranker(), made), weights=(1.0, 0.5), given_weight=1.0
+
+    reranker = build_reranker(
+        {
+            "name": "rrf",
+            "rerankers": ["lexical", weighted],
+            "weights": [1, 0.5],
+            "given_weight": 1,
+        }
+    )
+
+    factors = (fusion.Factor(field="likes"), fusion.Factor())
+    assert reranker == fusion.ReciprocalRankFusionReranker(
+        rerankers=(LexicalReranker(), fusion.WeightedReranker(factors=factors)),
+        weights=(1.0, 0.5),
+        given_weight=1.0,
     )
 
 
 def test_a_reranker_and_a_language_model_are_taken_as_they_are() -> None:
-    mine, chat = FixedScores(1), Scripted()
-    assert build_reranker(mine) is mine
-    built = build_reranker({"name": "llm_listwise", "window": 4, "step": 2}, chat=chat)
-    assert built == LlmListwiseReranker(chat=chat, window=4, step=2)
-    fused: Any = build_reranker({"name": "rrf", "rerankers": [mine, "llm_pointwise"]}, chat=chat)
-    assert (fused.rerankers[0], fused.rerankers[1].chat) == (mine, chat)
+    reranker = FixedScores(1)
+    chat = Scripted()
+
+    listwise = build_reranker({"name": "llm_listwise", "window": 4, "step": 2}, chat=chat)
+    rrf: Any = build_reranker({"name": "rrf", "rerankers": [reranker, "llm_pointwise"]}, chat=chat)
+
+    assert build_reranker(reranker) is reranker
+    assert listwise == LlmListwiseReranker(chat=chat, window=4, step=2)
+    member, pointwise = rrf.rerankers
+    assert member == reranker
+    assert pointwise.chat == chat
 
 
 # --- a user's own, by their place
@@ -205,12 +256,15 @@ CHUNKS = [Chunk(id="long", text="a long text"), Chunk(id="short", text="short")]
 
 @pytest.fixture
 def here(own_modules: Path) -> Path:
+    """The working directory, with the user's module mine.py in it."""
     (own_modules / "mine.py").write_text(SOURCE, encoding="utf-8")
     return own_modules
 
 
-def ordered(given: object) -> list[str]:
-    return [entry.chunk.id for entry in rerank("q", CHUNKS, build_reranker(given)).chunks]
+def ordered(reranker: object) -> list[str]:
+    """The ids of the chunks as a reranker orders them."""
+    reranking = rerank("q", CHUNKS, build_reranker(reranker))
+    return [entry.chunk.id for entry in reranking.chunks]
 
 
 @pytest.mark.usefixtures("here")
@@ -220,17 +274,28 @@ def test_a_class_in_a_file_is_a_reranker_by_its_place() -> None:
     assert ordered({"name": "mine.py:Plain", "factor": -1}) == ["short", "long"]
     assert ordered("mine.py:ready") == ["long", "short"]
 
+
+@pytest.mark.usefixtures("here")
+def test_settings_of_a_class_in_a_file_are_its_fields() -> None:
     inner = {"name": "mine.py:Plain", "factor": 5}
-    built: Any = build_reranker({"name": "mine.py:Shorter", "power": 2, "inner": inner})
-    assert (built.power, built.inner.factor) == (2.0, 5)
-    fused = build_reranker({"name": "linear", "rerankers": ["mine.py:Shorter"]})
-    assert isinstance(fused, fusion.LinearFusionReranker)
-    assert fused.rerankers[0].name == "shorter"  # its settings are its fields
+
+    reranker: Any = build_reranker({"name": "mine.py:Shorter", "power": 2, "inner": inner})
+
+    assert reranker.power == 2.0
+    assert reranker.inner.factor == 5
+
+
+@pytest.mark.usefixtures("here")
+def test_a_class_in_a_file_may_be_a_reranker_within_another() -> None:
+    linear = build_reranker({"name": "linear", "rerankers": ["mine.py:Shorter"]})
+
+    assert isinstance(linear, fusion.LinearFusionReranker)
+    assert linear.rerankers[0].name == "shorter"
 
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("reranker", "message"),
     [
         ("lexcal", r"Did you mean 'lexical'\? Known: cross_encoder, feedback, http, lexical"),
         (7, "no reranker either: it lacks name, score"),
@@ -251,6 +316,6 @@ def test_a_class_in_a_file_is_a_reranker_by_its_place() -> None:
         ({"name": "mine.py:ready", "factor": 1}, "is an instance and takes no factor"),
     ],
 )
-def test_errors_say_what_is_wrong_and_what_exists(given: object, message: str) -> None:
+def test_errors_say_what_is_wrong_and_what_exists(reranker: object, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        build_reranker(given)
+        build_reranker(reranker)

@@ -25,8 +25,16 @@ from ragbench.post.rerankers.fusion import ReciprocalRankFusionReranker
 from ragbench.post.stage import with_stored_scores
 from tests.unit.post.builders import FixedScores, Paid, PaidTogether, Shelf, chunk, ids, query
 
-THREE = [chunk("a", score=3.0), chunk("b", score=2.0), chunk("c", score=1.0)]
-CHUNKS = [chunk("a", "Ask HR.", 0.9), chunk("b", "Ask IT.", 0.5), chunk("c", "Ask us.", 0.1)]
+THREE = [
+    chunk("a", score=3.0),
+    chunk("b", score=2.0),
+    chunk("c", score=1.0),
+]
+CHUNKS = [
+    chunk("a", "Ask HR.", 0.9),
+    chunk("b", "Ask IT.", 0.5),
+    chunk("c", "Ask us.", 0.1),
+]
 QUERY = Query(text="Whom?")
 
 
@@ -46,10 +54,12 @@ class Raising:
 
 
 def places(chunks: Sequence[RankedChunk]) -> list[tuple[str, int, float | None]]:
+    """The id, rank and score of each."""
     return [(entry.chunk.id, entry.rank, entry.score) for entry in chunks]
 
 
 def initial_places(chunks: Sequence[RankedChunk]) -> list[tuple[str, int | None, float | None]]:
+    """The id of each, and the rank and score of before."""
     return [(entry.chunk.id, entry.initial_rank, entry.initial_score) for entry in chunks]
 
 
@@ -197,7 +207,8 @@ def test_each_step_says_what_it_dropped() -> None:
 
     assert ids(done.chunks) == ["a"]
     threshold, top_k = done.steps
-    assert (threshold.operator, threshold.dropped) == ("filter.threshold", ("c",))
+    assert threshold.operator == "filter.threshold"
+    assert threshold.dropped == ("c",)
     assert threshold.given == (("a", 0.9), ("b", 0.5), ("c", 0.1))
     assert (top_k.operator, top_k.dropped) == ("filter.top_k", ("b",))
     assert top_k.given == threshold.left
@@ -417,10 +428,10 @@ def executed(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_items_that_share_an_id_or_have_none_keep_their_own_keys(
     items: list[dict[str, Any]],
 ) -> None:
-    first, second = executed(items)
+    item_a, item_b = executed(items)
 
-    assert (first["text"], first["source"]) == ("A.", "S1")
-    assert (second["text"], second["source"]) == ("B.", "S2")
+    assert (item_a["text"], item_a["source"]) == ("A.", "S1")
+    assert (item_b["text"], item_b["source"]) == ("B.", "S2")
 
 
 @pytest.mark.parametrize("number", [np.float32, np.float64, np.int64, Fraction, int, float])
@@ -435,7 +446,9 @@ def test_a_score_of_any_kind_of_number_becomes_a_float(number: Any) -> None:
 
 WHICH = Query(text="which?")
 # A paid reranker's score is the length of the text: 1, 3 and 2.
-A, B, C = chunk("a", "x"), chunk("b", "xxx"), chunk("c", "xx")
+A = chunk("a", "x")
+B = chunk("b", "xxx")
+C = chunk("c", "xx")
 
 
 def test_only_chunks_without_a_stored_score_are_asked() -> None:
@@ -450,7 +463,7 @@ def test_only_chunks_without_a_stored_score_are_asked() -> None:
         assert scores_of_three == [3.0, 2.0, 1.0]
         assert store.asked == 3
         assert store.reused == 2
-    assert paid.asked == [["a", "b"], ["c"]]
+    assert paid.requests == [["a", "b"], ["c"]]
 
 
 def test_stored_scores_and_their_notes_outlast_the_process(tmp_path: Path) -> None:
@@ -464,7 +477,7 @@ def test_stored_scores_and_their_notes_outlast_the_process(tmp_path: Path) -> No
 
     assert list(scores) == [1.0, 3.0]
     assert scores.notes == ("2 were asked",)
-    assert paid.asked == [["a", "b"]]
+    assert paid.requests == [["a", "b"]]
 
 
 @pytest.mark.parametrize(
@@ -482,7 +495,7 @@ def test_another_model_query_or_text_is_asked(reranker: Paid, query: Query, chun
 
         StoredReranker(reranker=reranker, store=store).score(query, [chunk])
 
-    assert reranker.asked == [["a"]]
+    assert reranker.requests == [["a"]]
 
 
 def test_scores_of_a_list_are_stored_for_the_same_list_alone() -> None:
@@ -494,7 +507,7 @@ def test_scores_of_a_list_are_stored_for_the_same_list_alone() -> None:
         for chunks in ([A, B], [A, B], [B, A], [A]):
             reranker.score(WHICH, chunks)
 
-    assert together.asked == [["a", "b"], ["b", "a"], ["a"]]
+    assert together.requests == [["a", "b"], ["b", "a"], ["a"]]
 
 
 def test_rerankers_within_rerankers_are_stored() -> None:
@@ -506,7 +519,7 @@ def test_rerankers_within_rerankers_are_stored() -> None:
         done = stage.run(WHICH, [A, B, C])
 
     assert ids(done) == ["b", "c", "a"]
-    assert len(paid.asked) == 1
+    assert len(paid.requests) == 1
 
 
 def test_a_file_that_is_no_store_of_scores_is_refused(tmp_path: Path) -> None:

@@ -41,9 +41,10 @@ NOW = datetime(2024, 6, 2, tzinfo=UTC)
     ],
 )
 def test_a_time_is_as_precise_as_it_was_reported(value: object, shown: str, precision: str) -> None:
-    known = known_time(value)
-    assert known is not None
-    assert (known.shown, known.precision) == (shown, precision)
+    time = known_time(value)
+
+    assert time is not None
+    assert (time.shown, time.precision) == (shown, precision)
 
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -89,53 +90,68 @@ def test_what_names_no_year_is_no_time(value: object) -> None:
     ],
 )
 def test_an_age_is_no_more_precise_than_its_time(value: object, age: str) -> None:
-    known = known_time(value)
-    assert known is not None
-    assert age_text(known, NOW) == age
+    time = known_time(value)
+
+    assert time is not None
+    assert age_text(time, NOW) == age
+
+
+DATED_STAGE = PostRetrieval(operators=(Temporal(field="at"),))
+DATED_ITEM = {"text": "Text.", "metadata": {"at": "2024-12-31"}}
 
 
 def test_now_in_a_mapping_is_a_text_too_and_a_wrong_one_is_refused() -> None:
-    stage = PostRetrieval(operators=(Temporal(field="at"),))
-    item = {"text": "Text.", "metadata": {"at": "2024-12-31"}}
-    data = {"question": "?", "now": "2025-01-01T00:00:00Z", "memory_data": [item]}
-    assert stage.execute(data)["history_text"] == "[2024-12-31, 1 day old]\nText."
+    data = {"question": "?", "now": "2025-01-01T00:00:00Z", "memory_data": [DATED_ITEM]}
+
+    assert DATED_STAGE.execute(data)["history_text"] == "[2024-12-31, 1 day old]\nText."
+
     with pytest.raises(InputError, match="now must be a time"):
-        stage.execute({**data, "now": "soon"})
+        DATED_STAGE.execute({**data, "now": "soon"})
 
 
 def test_a_file_sets_now_and_a_wrong_one_has_its_line(tmp_path: Path) -> None:
     file = tmp_path / "stage.yaml"
+
     file.write_text("now: 2024-06-02\noperators: [{action: augment, type: temporal}]\n")
     assert load_post_retrieval(file).now == NOW
+
     file.write_text("operators: [{action: none}]\nnow: soon\n")
     with pytest.raises(DataError, match=r"stage\.yaml:2: field 'now': now must be a date"):
         load_post_retrieval(file)
 
 
 def test_only_what_reads_the_time_is_dated() -> None:
-    nested = fusion.ReciprocalRankFusionReranker(rerankers=[fusion.TimeWeightedReranker()])
-    recent = fusion.WeightedReranker(factors=[fusion.Factor(field="recency")])
-    for reads in (Rerank(reranker=nested), Rerank(reranker=recent), Temporal()):
-        assert PostRetrieval(operators=(reads,)).dated(NOW).now == NOW
-    timeless = Rerank(reranker=fusion.WeightedReranker())
-    assert PostRetrieval(operators=(timeless,)).dated(NOW).now is None
+    within_another = fusion.ReciprocalRankFusionReranker(rerankers=[fusion.TimeWeightedReranker()])
+    by_recency = fusion.WeightedReranker(factors=[fusion.Factor(field="recency")])
+    timeless = fusion.WeightedReranker()
+
+    for operator in (Rerank(reranker=within_another), Rerank(reranker=by_recency), Temporal()):
+        assert PostRetrieval(operators=(operator,)).dated(NOW).now == NOW
+    assert PostRetrieval(operators=(Rerank(reranker=timeless),)).dated(NOW).now is None
 
 
 class Dated(NotingRAG):
+    """Retrieves a text of 2019."""
+
     def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
         return RetrievalResult(["Text."], context_metadata=[{"timestamp": 2019}])
 
 
 def test_a_run_counts_from_its_date_records_it_and_keeps_it(tmp_path: Path) -> None:
-    stage = PostRetrieval(operators=(Temporal(),))
-    today = datetime.now(UTC)
-    run(cases("a"), Dated(), tmp_path / "run", post_retrieval=stage)
-    kept = read_manifest(tmp_path / "run" / "manifest.json").settings["post_retrieve"]["now"]
-    assert datetime.fromisoformat(kept).date() in {today.date(), datetime.now(UTC).date()}
-    old = PostRetrieval(operators=(Temporal(),), now=datetime(2020, 1, 1, tzinfo=UTC))
-    run(cases("a"), Dated(), tmp_path / "old", post_retrieval=old)
+    new, old = tmp_path / "new", tmp_path / "old"
+    without_date = PostRetrieval(operators=(Temporal(),))
+    of_2020 = PostRetrieval(operators=(Temporal(),), now=datetime(2020, 1, 1, tzinfo=UTC))
+
+    began = datetime.now(UTC)
+    run(cases("a"), Dated(), new, post_retrieval=without_date)
+    ended = datetime.now(UTC)
+    settings = read_manifest(new / "manifest.json").settings["post_retrieve"]
+    recorded = datetime.fromisoformat(settings["now"])
+    assert recorded.date() in {began.date(), ended.date()}
+
     # The same command without a date goes on with the one that the run has.
-    run(cases("a"), Dated(), tmp_path / "old", post_retrieval=stage)
-    outcome = next(open_traces(tmp_path / "old")).trace.context
+    run(cases("a"), Dated(), old, post_retrieval=of_2020)
+    run(cases("a"), Dated(), old, post_retrieval=without_date)
+    outcome = next(open_traces(old)).trace.context
     assert outcome.value is not None
     assert outcome.value.contexts == ["[2019, 1 year old]\nText."]

@@ -28,29 +28,41 @@ def write_tiny_cross_encoder(
     One that reads has outputs start and end, a logit a token: its id, and minus its id; one that
     doubts has an output answers, minus the logit. A second input is not used.
     """
+    inputs = ["input_ids"]
+    if second_input:
+        inputs.append(second_input)
+    constants = [
+        _constant("minus_five", b"\x00\x00\xa0\xc0"),
+        _constant("zero", b"\x00\x00\x00\x00"),
+    ]
     nodes = [
         _node("Cast", ["input_ids"], "numbers", [_integer("to", FLOAT)]),
         _node("ReduceMax", ["numbers"], "highest", [_integers("axes", [1])]),
         _node("Add", ["highest", "minus_five"], "logit", []),
     ]
-    last = {1: ["logit"], 2: ["zero", "logit"], 3: ["zero", "logit", "zero"]}
+    outputs: dict[str, list[int | str]] = {}
     if columns:
-        nodes.append(_node("Concat", last[columns], "logits", [_integer("axis", 1)]))
+        columns_of_output = {
+            1: ["logit"],
+            2: ["zero", "logit"],
+            3: ["zero", "logit", "zero"],
+        }
+        nodes.append(
+            _node("Concat", columns_of_output[columns], "logits", [_integer("axis", 1)]),
+        )
+        outputs["logits"] = [1, columns]
     if reads:
         nodes.append(_node("Identity", ["numbers"], "start", []))
         nodes.append(_node("Neg", ["numbers"], "end", []))
+        outputs["start"] = [1, "length"]
+        outputs["end"] = [1, "length"]
     if doubts:
         nodes.append(_node("Neg", ["logit"], "answers", []))
-    tokens = ["start", "end"] if reads else []
-    inputs = ["input_ids", *([second_input] if second_input else [])]
-    constants = [
-        _constant("minus_five", b"\x00\x00\xa0\xc0"),
-        _constant("zero", b"\x00\x00\x00\x00"),
-    ]
-    outputs: dict[str, list[int | str]] = {"logits": [1, columns]} if columns else {}
-    outputs |= {name: [1, "length"] for name in tokens}
-    outputs |= {"answers": [1, 1]} if doubts else {}
+        outputs["answers"] = [1, 1]
     return write_model(folder, nodes, constants, inputs, outputs)
+
+
+# The numbers of the fields below are those of onnx.proto.
 
 
 def write_model(
@@ -61,36 +73,58 @@ def write_model(
     outputs: dict[str, list[int | str]],
 ) -> Path:
     """Writes a graph, and the tokenizer of the words w0 to w9 beside it."""
+    graph = b""
+    for node in nodes:
+        graph += _bytes(1, node)
+    graph += _text(2, "tiny")
+    for constant in constants:
+        graph += _bytes(5, constant)
+    for name in inputs:
+        graph += _bytes(11, _value(name, INT64, [1, "length"]))
+    for name, shape in outputs.items():
+        graph += _bytes(12, _value(name, FLOAT, shape))
+
+    format_version = _number(1, 8)
+    operator_set = _text(1, "") + _number(2, 13)
+    model = format_version + _bytes(7, graph) + _bytes(8, operator_set)
+
     folder.mkdir(parents=True, exist_ok=True)
-    parts = [_bytes(1, node) for node in nodes] + [_text(2, "tiny")]
-    parts += [_bytes(5, constant) for constant in constants]
-    parts += [_bytes(11, _value(name, INT64, [1, "length"])) for name in inputs]
-    parts += [_bytes(12, _value(name, FLOAT, shape)) for name, shape in outputs.items()]
-    graph = b"".join(parts)
-    model = _number(1, 8) + _bytes(7, graph) + _bytes(8, _text(1, "") + _number(2, 13))
     (folder / "model.onnx").write_bytes(model)
     (folder / "tokenizer.json").write_text(json.dumps(_tokenizer()), "utf-8")
     return folder
 
 
 def _tokenizer() -> dict[str, object]:
-    cut = {"direction": "Right", "max_length": 8, "strategy": "LongestFirst", "stride": 0}
     return {
         "version": "1.0",
-        "truncation": cut,
+        "truncation": {
+            "direction": "Right",
+            "max_length": 8,
+            "strategy": "LongestFirst",
+            "stride": 0,
+        },
         "added_tokens": [],
         "pre_tokenizer": {"type": "Whitespace"},
-        **dict.fromkeys(("padding", "normalizer", "post_processor", "decoder")),
-        "model": {"type": "WordLevel", "vocab": {f"w{n}": n for n in range(10)}, "unk_token": "w0"},
+        "padding": None,
+        "normalizer": None,
+        "post_processor": None,
+        "decoder": None,
+        "model": {
+            "type": "WordLevel",
+            "vocab": {f"w{id}": id for id in range(10)},
+            "unk_token": "w0",
+        },
     }
 
 
 def _varint(number: int) -> bytes:
-    out = bytearray()
+    """Seven bits a byte, the lowest first; each byte but the last has its highest bit set."""
+    encoded = bytearray()
     while number > 127:
-        out.append(number & 127 | 128)
+        encoded.append(number & 127 | 128)
         number >>= 7
-    return bytes([*out, number])
+    encoded.append(number)
+    return bytes(encoded)
 
 
 def _number(field: int, number: int) -> bytes:
@@ -106,24 +140,41 @@ def _text(field: int, text: str) -> bytes:
 
 
 def _integer(name: str, number: int) -> bytes:
+    """An attribute of a node, of type 2."""
     return _text(1, name) + _number(3, number) + _number(20, 2)
 
 
 def _integers(name: str, numbers: list[int]) -> bytes:
-    return _text(1, name) + b"".join(_number(8, one) for one in numbers) + _number(20, 7)
+    """An attribute of a node, of type 7."""
+    attribute = _text(1, name)
+    for number in numbers:
+        attribute += _number(8, number)
+    return attribute + _number(20, 7)
 
 
 def _node(kind: str, inputs: list[str], output: str, attributes: list[bytes]) -> bytes:
-    named = [_text(1, name) for name in inputs] + [_text(2, output), _text(4, kind)]
-    return b"".join(named + [_bytes(5, attribute) for attribute in attributes])
+    node = b""
+    for name in inputs:
+        node += _text(1, name)
+    node += _text(2, output) + _text(4, kind)
+    for attribute in attributes:
+        node += _bytes(5, attribute)
+    return node
 
 
 def _constant(name: str, raw: bytes) -> bytes:
-    return _number(1, 1) + _number(1, 1) + _number(2, FLOAT) + _text(8, name) + _bytes(9, raw)
+    """A tensor of one row and one column."""
+    shape = _number(1, 1) + _number(1, 1)
+    return shape + _number(2, FLOAT) + _text(8, name) + _bytes(9, raw)
 
 
 def _value(name: str, kind: int, shape: list[int | str]) -> bytes:
-    sizes = b"".join(
-        _bytes(1, _number(1, size) if isinstance(size, int) else _text(2, size)) for size in shape
-    )
-    return _text(1, name) + _bytes(2, _bytes(1, _number(1, kind) + _bytes(2, sizes)))
+    """An input or output: its name, and a tensor type whose sizes are numbers or names."""
+    sizes = b""
+    for size in shape:
+        if isinstance(size, int):
+            sizes += _bytes(1, _number(1, size))
+        else:
+            sizes += _bytes(1, _text(2, size))
+    tensor_type = _number(1, kind) + _bytes(2, sizes)
+    return _text(1, name) + _bytes(2, _bytes(1, tensor_type))

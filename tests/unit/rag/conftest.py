@@ -8,6 +8,8 @@ from tests.unit.rag.http_server import Server
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    state = Server()
-    with serving_json(state.respond, state.said, state.heard.update) as state.url:
-        yield state
+    server = Server()
+    with serving_json(
+        server.respond, server.answer_headers, server.request_headers.update
+    ) as server.url:
+        yield server

@@ -1,4 +1,4 @@
-"""A real HTTP server on this machine, told by each test how to answer."""
+"""A real HTTP server on this machine, whose answers each test sets."""
 
 import threading
 from collections.abc import Callable
@@ -12,6 +12,7 @@ class Request:
     headers: dict[str, str]
     body: Any
     connection: threading.Thread
+    """There is one thread for each connection."""
 
 
 @dataclass
@@ -23,32 +24,44 @@ class Answer:
     """Sent as it is instead of the body."""
 
 
+AnswerOrRule = Answer | Callable[[Request], Answer]
+"""An answer, or how to make one of the request."""
+
+
 @dataclass
 class Server:
     url: str = ""
     requests: list[Request] = field(default_factory=list[Request])
-    answers: list[Answer | Callable[[Request], Answer]] = field(
-        default_factory=list[Answer | Callable[[Request], Answer]]
-    )
+    answers: list[AnswerOrRule] = field(default_factory=list[AnswerOrRule])
     """Given in turn; the last one again and again."""
     page: Answer | None = None
-    """What a GET is answered with; 404 where there is none."""
-    heard: dict[str, str] = field(default_factory=dict[str, str])
-    said: dict[str, str] = field(default_factory=dict[str, str])
-    """Headers of the latest request, and of its answer."""
+    """The answer to a GET; 404 where there is none."""
+    request_headers: dict[str, str] = field(default_factory=dict[str, str])
+    """Of the latest request."""
+    answer_headers: dict[str, str] = field(default_factory=dict[str, str])
+    """Of the latest answer."""
 
-    def then(self, *answers: Answer | Callable[[Request], Answer]) -> None:
+    def then(self, *answers: AnswerOrRule) -> None:
         self.answers.extend(answers)
 
     def respond(self, method: str, path: str, body: Any) -> tuple[int, Any]:
-        chosen: Any = self.page or Answer(status=404)
         if method == "POST":
-            # A thread for each connection.
-            request = Request(path, {**self.heard}, body, threading.current_thread())
-            self.heard.clear()
-            self.requests.append(request)
-            chosen = self.answers[min(len(self.requests), len(self.answers)) - 1]
-            chosen = chosen if isinstance(chosen, Answer) else chosen(request)
-        self.said.clear()
-        self.said.update(chosen.headers)
-        return chosen.status, chosen.body if chosen.text is None else chosen.text.encode()
+            answer = self._answer_to_post(path, body)
+        else:
+            answer = self.page or Answer(status=404)
+        self.answer_headers.clear()
+        self.answer_headers.update(answer.headers)
+        if answer.text is not None:
+            return answer.status, answer.text.encode()
+        return answer.status, answer.body
+
+    def _answer_to_post(self, path: str, body: Any) -> Answer:
+        headers = dict(self.request_headers)
+        self.request_headers.clear()
+        request = Request(path, headers, body, threading.current_thread())
+        self.requests.append(request)
+        number = min(len(self.requests), len(self.answers))
+        answer = self.answers[number - 1]
+        if isinstance(answer, Answer):
+            return answer
+        return answer(request)

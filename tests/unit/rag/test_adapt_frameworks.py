@@ -19,11 +19,14 @@ DOCUMENTS = [
 
 
 class Component:
+    """A retriever of Haystack."""
+
     def run(self, query: str, filters: Any = None, top_k: int | None = None) -> dict[str, Any]:
         return {"documents": DOCUMENTS[:top_k]}
 
 
 def socket(type_: Any, mandatory: bool = True) -> dict[str, Any]:
+    """An input of a component."""
     return {"type": type_, "is_mandatory": mandatory}
 
 
@@ -31,10 +34,15 @@ class Pipeline:
     """retriever -> ranker -> prompt -> llm (-> builder), with their sockets."""
 
     def __init__(self, last: Any = None, gives: Any = None, takes: Any = None) -> None:
-        self.ran: list[Any] = []
+        self.runs: list[Any] = []
         self.last = last or {"replies": ["one", "two"]}
-        self.gives, self.takes = gives, takes
-        edges = [("retriever", "ranker", "k"), ("ranker", "prompt", "k"), ("prompt", "llm", "k")]
+        self.gives = gives
+        self.takes = takes
+        edges = [
+            ("retriever", "ranker", "k"),
+            ("ranker", "prompt", "k"),
+            ("prompt", "llm", "k"),
+        ]
         self.graph = SimpleNamespace(edges=edges)
 
     def inputs(self) -> dict[str, dict[str, Any]]:
@@ -47,14 +55,18 @@ class Pipeline:
 
     def outputs(self, include_components_with_connected_outputs: bool = False) -> dict[str, Any]:
         assert include_components_with_connected_outputs
-        inner: dict[str, Any] = {"retriever": {"documents": {}}, "ranker": {"documents": {}}}
-        last = {name: dict[str, Any]() for name in self.last}
-        return self.gives or {**inner, "prompt": {"prompt": {}}, "llm": last}
+        return self.gives or {
+            "retriever": {"documents": {}},
+            "ranker": {"documents": {}},
+            "prompt": {"prompt": {}},
+            "llm": {name: {} for name in self.last},
+        }
 
     def run(self, data: dict[str, Any], include_outputs_from: set[str] | None = None) -> Any:
-        self.ran.append((data, include_outputs_from))
+        self.runs.append((data, include_outputs_from))
+        worst_first = DOCUMENTS[::-1]
         top_k = data.get("ranker", {}).get("top_k")
-        return {"ranker": {"documents": DOCUMENTS[::-1][:top_k]}, "llm": self.last}
+        return {"ranker": {"documents": worst_first[:top_k]}, "llm": self.last}
 
 
 @dataclass
@@ -113,25 +125,28 @@ class QueryEngine:
     """Has `retrieve`, too, and that one takes no string."""
 
     def __init__(self, response: str | None = "an answer") -> None:
-        self.asked: list[str] = []
+        self.queries: list[str] = []
         self.response = response
 
     def query(self, str_or_query_bundle: str) -> Any:
-        self.asked.append(str_or_query_bundle)
-        known = {"n1": {"page": 1}}
-        return SimpleNamespace(response=self.response, source_nodes=NODES, metadata=known)
+        self.queries.append(str_or_query_bundle)
+        return SimpleNamespace(
+            response=self.response, source_nodes=NODES, metadata={"n1": {"page": 1}}
+        )
 
     def retrieve(self, query_bundle: Any) -> list[NodeWithScore]:
         raise TypeError(query_bundle)
 
-    aquery, aretrieve = query, retrieve
+    aquery = query
+    aretrieve = retrieve
 
 
-TEXTS, SCORES = ["alpha", "beta"], [0.9, 0.5]
+TEXTS = ["alpha", "beta"]
+SCORES = [0.9, 0.5]
 
 
 @pytest.mark.parametrize(
-    ("retriever", "found"),
+    ("retriever", "result"),
     [
         (
             Component(),
@@ -155,40 +170,59 @@ TEXTS, SCORES = ["alpha", "beta"], [0.9, 0.5]
     ],
     ids=["Haystack", "LlamaIndex", "LlamaIndex, no text"],
 )
-def test_a_retriever(retriever: Any, found: RetrievalResult) -> None:
+def test_a_retriever(retriever: Any, result: RetrievalResult) -> None:
     rag = rag_of(retriever)
+
     assert rag.families == {"retrieval"}
-    assert rag.retrieve_with_metadata("q") == found
-    assert rag.retrieve("q", top_k=1) == found.contexts[:1]
+    assert rag.retrieve_with_metadata("q") == result
+    assert rag.retrieve("q", top_k=1) == result.contexts[:1]
 
 
 def test_a_retriever_of_fixed_size_never_pretends_to_more() -> None:
+    rag = rag_of(Retriever(NODES))
+
     with pytest.raises(InterfaceError, match="built to return 2 contexts"):
-        rag_of(Retriever(NODES)).retrieve("q", top_k=3)
+        rag.retrieve("q", top_k=3)
 
 
 def test_a_pipeline_is_run_once_and_gives_what_its_ranker_gave() -> None:
     pipeline = Pipeline()
     rag = rag_of(pipeline)
+
+    retrieval = rag.retrieve_with_metadata("q")
+    answer = rag.generate_with_metadata("q", retrieval.contexts)
+
     assert rag.families == {"retrieval", "generation"}
-    result = rag.retrieve_with_metadata("q")
-    assert (result.contexts, result.scores) == (["beta", "alpha"], [0.5, 0.9])
-    answer = rag.generate_with_metadata("q", result.contexts)
-    assert (answer.response, answer.multi_responses) == ("one", ["one", "two"])
-    query = {"query": "q"}
-    asked = {"embedder": {"text": "q"}, "retriever": query, "ranker": query}
-    assert pipeline.ran == [({**asked, "prompt": {"question": "q"}}, {"ranker", "llm"})]
-    assert rag.retrieve("q", top_k=1) == ["beta"]
+    assert retrieval.contexts == ["beta", "alpha"]
+    assert retrieval.scores == [0.5, 0.9]
+    assert answer.response == "one"
+    assert answer.multi_responses == ["one", "two"]
+    ((inputs, outputs),) = pipeline.runs
+    assert inputs == {
+        "embedder": {"text": "q"},
+        "retriever": {"query": "q"},
+        "ranker": {"query": "q"},
+        "prompt": {"question": "q"},
+    }
+    assert outputs == {"ranker", "llm"}
+
+
+def test_top_k_reaches_the_ranker_of_a_pipeline() -> None:
+    assert rag_of(Pipeline()).retrieve("q", top_k=1) == ["beta"]
 
 
 def test_built_answers_are_read_and_without_documents_a_pipeline_only_generates() -> None:
-    built = SimpleNamespace(data="one", meta={"model": "m"})
-    answer = rag_of(Pipeline(last={"answers": [built]})).generate_with_metadata("q", ["beta"])
+    built_answer = SimpleNamespace(data="one", meta={"model": "m"})
+    building = rag_of(Pipeline(last={"answers": [built_answer]}))
+    without_documents = rag_of(Pipeline(gives={"llm": {"replies": {}}}))
+
+    answer = building.generate_with_metadata("q", ["beta"])
+
     assert answer.response == "one"
-    assert answer.metadata is not None and answer.metadata["model"] == "m"
-    rag = rag_of(Pipeline(gives={"llm": {"replies": {}}}))
-    assert rag.families == {"generation"}
-    assert rag.generate("q", ["ignored"]) == "one"
+    assert answer.metadata is not None
+    assert answer.metadata["model"] == "m"
+    assert without_documents.families == {"generation"}
+    assert without_documents.generate("q", ["ignored"]) == "one"
 
 
 NO_TEXT = {"retriever": {"query_embedding": socket(list)}}
@@ -209,12 +243,19 @@ def test_a_pipeline_that_cannot_be_asked_is_refused(pipeline: Pipeline, message:
 def test_a_query_engine_is_asked_once() -> None:
     engine = QueryEngine()
     rag = rag_of(engine)
+
+    retrieval = rag.retrieve_with_metadata("q")
+    answer = rag.generate_with_metadata("q", retrieval.contexts)
+
     assert rag.families == {"retrieval", "generation"}
-    result = rag.retrieve_with_metadata("q")
-    assert (result.contexts, result.scores) == (TEXTS, SCORES)
-    answered = GenerationResult("an answer", metadata={"n1": {"page": 1}})
-    assert rag.generate_with_metadata("q", result.contexts) == answered
-    assert engine.asked == ["q"]
-    # Without an answer it is an error, and no empty string.
+    assert retrieval.contexts == TEXTS
+    assert retrieval.scores == SCORES
+    assert answer == GenerationResult("an answer", metadata={"n1": {"page": 1}})
+    assert engine.queries == ["q"]
+
+
+def test_a_query_engine_without_an_answer_is_an_error_and_no_empty_string() -> None:
+    rag = rag_of(QueryEngine(response=None))
+
     with pytest.raises(InterfaceError, match=r"QueryEngine\.query returned .*must return a string"):
-        rag_of(QueryEngine(response=None)).retrieve("q")
+        rag.retrieve("q")

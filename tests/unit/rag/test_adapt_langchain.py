@@ -25,17 +25,19 @@ pytestmark = pytest.mark.extra("dev", package="langchain-core")
 
 
 class Fixed(BaseRetriever):
-    """Returns one document a letter; its number of results is part of it."""
+    """Returns the documents "q 0", "q 1" and "q 2" to the query q; their number is a setting."""
 
     k: int = 3
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        return [
-            Document(id=f"{query}{i}", page_content=f"{query} {i}", metadata={"page": i})
-            for i in range(self.k)
-        ]
+        documents: list[Document] = []
+        for page in range(self.k):
+            text = f"{query} {page}"
+            document = Document(id=f"{query}{page}", page_content=text, metadata={"page": page})
+            documents.append(document)
+        return documents
 
 
 MODEL = FakeListChatModel(responses=["hi"])
@@ -45,10 +47,16 @@ rag_of: Any = as_rag
 
 def test_a_retriever_is_cut_and_never_pretends_to_more() -> None:
     rag = rag_of(Fixed())
+
+    result = rag.retrieve_with_metadata("q")
+
     assert rag.families == {"retrieval"}
-    known: Any = {"context_metadata": [{"page": 0}, {"page": 1}, {"page": 2}]}
-    found = RetrievalResult(["q 0", "q 1", "q 2"], context_ids=["q0", "q1", "q2"], **known)
-    assert rag.retrieve_with_metadata("q") == found
+    assert result.contexts == ["q 0", "q 1", "q 2"]
+    assert result == RetrievalResult(
+        result.contexts,
+        context_ids=["q0", "q1", "q2"],
+        context_metadata=[{"page": 0}, {"page": 1}, {"page": 2}],
+    )
     assert rag.retrieve("q", top_k=1) == ["q 0"]
     with pytest.raises(InterfaceError, match="built to return 3 contexts and cannot be asked for"):
         rag.batch_retrieve(["q"], top_k=4)
@@ -57,10 +65,16 @@ def test_a_retriever_is_cut_and_never_pretends_to_more() -> None:
 def test_top_k_reaches_a_vector_store() -> None:
     store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
     store.add_texts(["a", "b", "c"], ids=["1", "2", "3"])
-    rag = rag_of(store.as_retriever(search_kwargs={"k": 1}))
-    assert rag.retrieve_with_metadata("b").context_ids == ["2"]
-    assert sorted(rag.retrieve_with_metadata("b", top_k=3).context_ids) == ["1", "2", "3"]
-    assert len(rag_of(store.as_retriever(), top_k=2).batch_retrieve(["a"])[0]) == 2
+    best_alone = rag_of(store.as_retriever(search_kwargs={"k": 1}))
+    best_two = rag_of(store.as_retriever(), top_k=2)
+
+    by_default = best_alone.retrieve_with_metadata("b")
+    all_three = best_alone.retrieve_with_metadata("b", top_k=3)
+    (two_contexts,) = best_two.batch_retrieve(["a"])
+
+    assert by_default.context_ids == ["2"]
+    assert sorted(all_three.context_ids) == ["1", "2", "3"]
+    assert len(two_contexts) == 2
 
 
 def test_a_chain_that_shows_its_contexts_is_run_once() -> None:
@@ -76,26 +90,37 @@ def test_a_chain_that_shows_its_contexts_is_run_once() -> None:
         | RunnablePassthrough.assign(answer=PROMPT | MODEL | StrOutputParser())
     )
     rag = rag_of(chain)
-    results = rag.batch_retrieve_with_metadata(["a", "b"])
-    assert [result.context_ids for result in results] == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
-    answers = rag.batch_generate(["a", "b"], [list(result.contexts) for result in results])
+
+    of_a, of_b = rag.batch_retrieve_with_metadata(["a", "b"])
+    answers = rag.batch_generate(["a", "b"], [list(of_a.contexts), list(of_b.contexts)])
+
+    assert of_a.context_ids == ["a0", "a1", "a2"]
+    assert of_b.context_ids == ["b0", "b1", "b2"]
     assert answers == ["hi", "hi"]
     assert sorted(runs) == ["a", "b"]
 
 
 def test_a_chain_that_says_it_gives_a_string_only_generates() -> None:
-    chain = {"context": Fixed(), "question": RunnablePassthrough()} | PROMPT | MODEL
-    rag = rag_of(chain | StrOutputParser())
+    inputs = {"context": Fixed(), "question": RunnablePassthrough()}
+    chain = inputs | PROMPT | MODEL | StrOutputParser()
+    rag = rag_of(chain)
+    named_as_generator = rag_of(generate=chain)
+
     assert rag.families == {"generation"}
     assert rag.generate("q", ["ignored"]) == "hi"
-    assert rag_of(generate=chain | StrOutputParser()).generate("q", []) == "hi"
+    assert named_as_generator.generate("q", []) == "hi"
 
 
 def test_a_chain_of_unknown_keys_gets_the_query_under_every_usual_name() -> None:
-    chain = RunnablePassthrough.assign(context=lambda given: Fixed().invoke(given["question"]))
-    rag = rag_of(chain.assign(answer=str))
-    assert rag.retrieve_with_metadata("q").context_ids == ["q0", "q1", "q2"]
-    assert "'input': 'q', 'user_input': 'q', 'chat_history': []" in rag.generate("q", ["q 0"])
+    chain = RunnablePassthrough.assign(context=lambda inputs: Fixed().invoke(inputs["question"]))
+    answering_with_its_inputs = chain.assign(answer=str)
+    rag = rag_of(answering_with_its_inputs)
+
+    retrieval = rag.retrieve_with_metadata("q")
+    answer = rag.generate("q", ["q 0"])
+
+    assert retrieval.context_ids == ["q0", "q1", "q2"]
+    assert "'input': 'q', 'user_input': 'q', 'chat_history': []" in answer
 
 
 def test_one_failing_query_of_a_chain_fails_alone() -> None:
@@ -105,11 +130,14 @@ def test_one_failing_query_of_a_chain_fails_alone() -> None:
         return {"answer": query, "context": [query]}
 
     rag = rag_of(RunnableLambda(answer))
+
     with pytest.raises(InterfaceError, match=r"1 of 2 queries failed.*ValueError: boom") as raised:
         rag.batch_retrieve_with_metadata(["good", "bad"])
+
     good, bad = raised.value.outcomes  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     assert good.contexts == ["good"]
     assert isinstance(bad, ValueError)
+
     with pytest.raises(ValueError, match="boom"):
         rag.batch_retrieve_with_metadata(["bad"])
 
@@ -120,7 +148,10 @@ def test_a_model_s_message_keeps_its_usage() -> None:
         response_metadata = {"model": "m"}  # noqa: RUF012
         usage_metadata = {"input_tokens": 3}  # noqa: RUF012
 
-    answer = rag_of(generate=lambda query, contexts: Message()).generate_with_metadata("q", [])
+    rag = rag_of(generate=lambda query, contexts: Message())
+
+    answer = rag.generate_with_metadata("q", [])
+
     assert answer.response == "hello"
     assert answer.metadata == {"model": "m", "usage": {"input_tokens": 3}}
 
@@ -128,25 +159,31 @@ def test_a_model_s_message_keeps_its_usage() -> None:
 def test_a_chain_that_takes_more_than_the_query_is_refused() -> None:
     with pytest.raises(InterfaceError, match="takes context, question, and only the query is kn"):
         as_rag(PROMPT | MODEL)
+
+    prompt_of_language = ChatPromptTemplate.from_template("{language}")
     with pytest.raises(InterfaceError, match="takes language: to generate, it must take"):
-        as_rag(generate=ChatPromptTemplate.from_template("{language}") | MODEL)
+        as_rag(generate=prompt_of_language | MODEL)
 
 
 def test_of_a_batch_each_question_is_asked_once_whatever_comes_back(tmp_path: Path) -> None:
-    asked: list[str] = []
+    calls: list[str] = []
 
     def answer(query: str) -> str | None:
-        asked.append(query)
-        return None if "3" in query else "yes"
+        calls.append(query)
+        return None if query == "q3" else "yes"
 
-    questions = [{"query": f"q{number}"} for number in range(8)]
+    queries = [f"q{number}" for number in range(8)]
+    questions = [{"query": query} for query in queries]
+
     report = evaluate(questions, RunnableLambda(answer), out=tmp_path, metrics="answer_rate")
-    assert sorted(asked) == [f"q{number}" for number in range(8)]
+
+    assert sorted(calls) == queries
     assert [stage.failed for stage in report.stages] == [1, 1]
 
 
 def test_a_retriever_in_disguise_is_distinguished_when_it_answers() -> None:
     chain = Fixed() | RunnableLambda(lambda documents: documents[:1])  # pyright: ignore[reportIndexIssue]
+
     with pytest.raises(InterfaceError, match=r"a list \(a retriever is .* as_rag\(retrieve="):
         rag_of(chain).retrieve("q")
     assert rag_of(retrieve=chain).retrieve("q") == ["q 0"]
@@ -161,5 +198,6 @@ def test_an_older_chain_gets_a_mapping_and_gives_one() -> None:
             return {"result": "a", "source_documents": [Document(page_content="c")]}
 
     rag = rag_of(OldChain())
+
     assert rag.retrieve("q") == ["c"]
     assert rag.generate("q", ["c"]) == "a"

@@ -14,15 +14,21 @@ from ragbench.rag.parts import ANSWER_KEY
 
 
 class System:
+    """Retrieves and answers in one call: by this value, or by one of the query."""
+
     def __init__(self, value: Any = None) -> None:
-        self.asked: list[str] = []
+        self.queries: list[str] = []
         self.value = value
 
     def __call__(self, query: str) -> Any:
-        self.asked.append(query)
+        self.queries.append(query)
         if self.value is not None:
             return self.value
-        return {"answer": f"answer to {query}", "contexts": [f"about {query}"], "ids": ["1"]}
+        return {
+            "answer": f"answer to {query}",
+            "contexts": [f"about {query}"],
+            "ids": ["1"],
+        }
 
 
 rag_of: Any = as_rag
@@ -31,20 +37,35 @@ Said = NamedTuple("Said", [("answer", str), ("contexts", list[str])])  # noqa: U
 
 def test_another_process_continues_from_the_stored_retrieval() -> None:
     stored = rag_of(System()).retrieve_with_metadata("q")
-    assert stored.metadata == {ANSWER_KEY: {"response": "answer to q"}}
-    bare = rag_of(System((RetrievalResult(["c"], metadata={}), "a"))).retrieve_with_metadata("q")
-    assert bare.metadata == {ANSWER_KEY: {"response": "a"}}
     system = System()
     rag = rag_of(system)
+
     rag.restore("q", stored)
-    assert rag.generate("q", list(stored.contexts)) == "answer to q"
-    assert system.asked == []
-    # Without what is stored it is asked again, and says so.
+    answer = rag.generate("q", list(stored.contexts))
+
+    assert stored.metadata == {ANSWER_KEY: {"response": "answer to q"}}
+    assert answer == "answer to q"
+    assert system.queries == []
+
+
+def test_an_answer_beside_a_retrieval_result_is_stored_in_its_metadata() -> None:
+    system = System((RetrievalResult(["c"], metadata={}), "a"))
+
+    retrieval = rag_of(system).retrieve_with_metadata("q")
+
+    assert retrieval.metadata == {ANSWER_KEY: {"response": "a"}}
+
+
+def test_without_what_is_stored_a_system_is_asked_again_and_that_is_noted() -> None:
+    system = System()
     rag = rag_of(system)
-    assert rag.generate_with_metadata("q", ["about q"]).metadata == {"asked_again": True}
-    changed = rag.generate_with_metadata("q", ["reranked"])
-    assert changed.metadata == {"asked_again": True, "contexts_differ": True}
-    assert system.asked == ["q", "q"]
+
+    same_contexts = rag.generate_with_metadata("q", ["about q"])
+    other_contexts = rag.generate_with_metadata("q", ["reranked"])
+
+    assert same_contexts.metadata == {"asked_again": True}
+    assert other_contexts.metadata == {"asked_again": True, "contexts_differ": True}
+    assert system.queries == ["q", "q"]
 
 
 def test_a_function_that_takes_contexts_answers_from_those_that_it_is_given() -> None:
@@ -61,7 +82,8 @@ def test_a_function_that_takes_contexts_answers_from_those_that_it_is_given() ->
     own = rag.generate_with_metadata("q", list(retrieval.contexts))
     reranked = rag.generate_with_metadata("q", ["second", "first"])
 
-    assert (own.response, reranked.response) == ("from first", "from second")
+    assert own.response == "from first"
+    assert reranked.response == "from second"
     assert reranked.metadata is None
     assert calls == [None, ["second", "first"]]
 
@@ -96,23 +118,44 @@ def test_a_coroutine_that_takes_contexts_answers_from_those_that_it_is_given() -
 )
 def test_many_forms_of_an_answer_with_contexts_are_read(value: Any) -> None:
     rag = rag_of(System(value))
+
     assert rag.retrieve("q") == ["c"]
     assert rag.generate("q", ["c"]) == "a"
 
 
+RETRIEVAL: dict[str, Any] = {
+    "contexts": ["c", "d"],
+    "ids": ["1", "2"],
+    "scores": [2.0, 1.0],
+}
+
+
 def test_everything_that_a_mapping_names_is_kept() -> None:
-    retrieved = {"contexts": ["c", "d"], "ids": ["1", "2"], "scores": [2.0, 1.0]}
-    said: Any = {"multi_responses": ["a", "b"], "confidence": 0.25, "abstained": False}
-    said |= {"metadata": {"tokens": 3}}
-    assert rag_of(System({"answer": 42, **retrieved})).generate("q", ["c", "d"]) == "42"
-    rag = rag_of(System({"answer": "a", **said, **retrieved}))
-    found = rag.retrieve_with_metadata("q")
-    assert (found.context_ids, found.scores) == (["1", "2"], [2.0, 1.0])
-    assert rag.generate_with_metadata("q", ["c", "d"]) == GenerationResult("a", **said)
+    generation: dict[str, Any] = {
+        "multi_responses": ["a", "b"],
+        "confidence": 0.25,
+        "abstained": False,
+        "metadata": {"tokens": 3},
+    }
+    rag = rag_of(System({"answer": "a", **generation, **RETRIEVAL}))
+
+    retrieval = rag.retrieve_with_metadata("q")
+    answer = rag.generate_with_metadata("q", ["c", "d"])
+
+    assert retrieval.context_ids == ["1", "2"]
+    assert retrieval.scores == [2.0, 1.0]
+    assert answer == GenerationResult("a", **generation)
+
+
+def test_an_answer_that_is_a_number_becomes_a_text() -> None:
+    rag = rag_of(System({"answer": 42, **RETRIEVAL}))
+
+    assert rag.generate("q", ["c", "d"]) == "42"
 
 
 def test_an_answer_without_contexts_is_no_empty_retrieval() -> None:
     rag = rag_of(System("only an answer"))
+
     with (
         pytest.warns(RagbenchWarning, match=r"scored, retrieval is not.*'contexts'"),
         pytest.raises(NoContextsError),
@@ -143,12 +186,18 @@ def test_coroutines_are_asked_once_too() -> None:
         await asyncio.sleep(0)
         return system(query)
 
-    async def both() -> list[str]:
+    async def retrieve_and_generate() -> list[str]:
         rag = rag_of(ask)
-        results = await asyncio.gather(*(rag.retrieve_with_metadata(q) for q in "abc"))
-        answers = [await rag.generate(q, r.contexts) for q, r in zip("abc", results, strict=True)]
+        queries = ["a", "b", "c"]
+        retrievals = await asyncio.gather(*[rag.retrieve_with_metadata(query) for query in queries])
+        answers: list[str] = []
+        for query, retrieval in zip(queries, retrievals, strict=True):
+            answers.append(await rag.generate(query, retrieval.contexts))
         await rag.generate("a", ["other"])
         return answers
 
-    assert asyncio.run(both()) == [f"answer to {q}" for q in "abc"]
-    assert system.asked == ["a", "b", "c", "a"]
+    answers = asyncio.run(retrieve_and_generate())
+
+    assert answers == ["answer to a", "answer to b", "answer to c"]
+    # Once each, and once more about other contexts.
+    assert system.queries == ["a", "b", "c", "a"]

@@ -9,8 +9,9 @@ from ragbench.errors import InterfaceError
 
 
 def defined(name: str, *bases: type, methods: Any = None, **options: Any) -> Any:
-    made: Any = type
-    return made(name, bases or (RAGInterface,), methods or {}, **options)
+    """A class of this name, of the base RAGInterface where none is set."""
+    new_class: Any = type
+    return new_class(name, bases or (RAGInterface,), methods or {}, **options)
 
 
 def retrieve(self: object, query: str, top_k: int | None = None) -> list[str]:
@@ -24,6 +25,7 @@ FINDS = {"retrieve": retrieve}
 def test_a_missing_family_is_named_with_the_ways_out(base: Any) -> None:
     with pytest.raises(InterfaceError, match="class Half has no generation") as caught:
         defined("Half", base, methods=FINDS)
+
     message = str(caught.value)
     assert "generate, generate_with_metadata, batch_generate" in message
     assert "families=('retrieval',)" in message
@@ -32,6 +34,7 @@ def test_a_missing_family_is_named_with_the_ways_out(base: Any) -> None:
 
 def test_a_system_of_one_family_says_so() -> None:
     half = defined("Half", families=["retrieval"], methods=FINDS)
+
     assert half.families == {"retrieval"}
     with pytest.raises(InterfaceError, match="Half has no batch_generate of its own"):
         half().batch_generate(["q"], [["a"]])
@@ -39,6 +42,7 @@ def test_a_system_of_one_family_says_so() -> None:
 
 def test_an_abstract_base_is_let_through_and_its_child_is_not() -> None:
     base = defined("Base", abstract=True, methods=FINDS)
+
     with pytest.raises(InterfaceError, match="class Child has no generation"):
         defined("Child", base)
     with pytest.raises(InterfaceError, match="Base has no generate of its own"):
@@ -50,18 +54,17 @@ async def generate(self: object, query: str, contexts: list[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("bases", "families", "methods", "message"),
+    ("families", "methods", "message"),
     [
-        *(
-            ((), families, {}, "families must name retrieval or generation")
-            for families in ((), ("ranking",), "rank")
-        ),
-        ((), ("generation",), {"generate": generate}, r"Odd\.generate is a corou.*AsyncRAGInterf"),
+        ((), {}, "families must name retrieval or generation"),
+        (("ranking",), {}, "families must name retrieval or generation"),
+        ("rank", {}, "families must name retrieval or generation"),
+        (("generation",), {"generate": generate}, r"Odd\.generate is a corou.*AsyncRAGInterf"),
     ],
 )
-def test_what_cannot_work_is_refused(bases: Any, families: Any, methods: Any, message: str) -> None:
+def test_what_cannot_work_is_refused(families: Any, methods: Any, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
-        defined("Odd", *bases, families=families, methods=methods)
+        defined("Odd", families=families, methods=methods)
 
 
 def test_a_method_that_defers_to_the_base_ends_in_an_error_and_not_in_a_loop() -> None:
@@ -70,6 +73,7 @@ def test_a_method_that_defers_to_the_base_ends_in_an_error_and_not_in_a_loop() -
 
     methods = {"retrieve_with_metadata": defers}
     deferring = defined("Deferring", families=("retrieval",), methods=methods)
+
     with pytest.raises(InterfaceError, match="nothing to derive it from"):
         deferring().retrieve("q")
 
@@ -82,6 +86,14 @@ def test_keywords_of_other_bases_pass_through() -> None:
             super().__init_subclass__(**options)
             cls.label = label
 
-    given: Any = {"families": ("retrieval",), "label": "x", "methods": FINDS}
-    labelled = defined("L", RAGInterface, Registered, **given)
-    assert (labelled.label, labelled.families) == ("x", {"retrieval"})
+    labelled = defined(
+        "Labelled",
+        RAGInterface,
+        Registered,
+        families=("retrieval",),
+        label="x",
+        methods=FINDS,
+    )
+
+    assert labelled.label == "x"
+    assert labelled.families == {"retrieval"}

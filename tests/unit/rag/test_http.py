@@ -53,11 +53,16 @@ def endpoint_of() -> Iterator[MakeEndpoint]:
         yield lambda url, **options: endpoints.enter_context(closing(JsonEndpoint(url, **options)))
 
 
+def results(*items: Any) -> Answer:
+    """An answer with an item for each query."""
+    return Answer({"results": list(items)})
+
+
 # --- requests and answers
 
 
 def test_one_connection_serves_many_requests_with_headers(server: Server, rag_of: MakeRag) -> None:
-    server.then(Answer({"results": [{"contexts": ["a"]}]}))
+    server.then(results({"contexts": ["a"]}))
     rag = rag_of(server.url, headers={"Authorization": "Bearer abc"})
 
     for _ in range(5):
@@ -73,9 +78,10 @@ def test_a_header_takes_an_environment_variable(
     server: Server, rag_of: MakeRag, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setenv("TEAM_TOKEN_1", "tok-0815-abcdef")
-    server.then(Answer({"results": [{"contexts": ["a"]}]}))
+    server.then(results({"contexts": ["a"]}))
 
-    rag_of(f"{server.url}{place}", headers={"X-Team-Token": "${TEAM_TOKEN_1}"}).retrieve("q")
+    rag = rag_of(f"{server.url}{place}", headers={"X-Team-Token": "${TEAM_TOKEN_1}"})
+    rag.retrieve("q")
 
     assert server.requests[0].headers["x-team-token"] == "tok-0815-abcdef"
 
@@ -88,7 +94,7 @@ def test_a_variable_of_a_header_that_is_not_set_is_named(server: Server, rag_of:
 def test_queries_and_top_k_are_posted_to_the_path_of_the_stage(
     server: Server, rag_of: MakeRag
 ) -> None:
-    server.then(Answer({"results": [{"contexts": ["a"]}, {"contexts": ["b"]}]}))
+    server.then(results({"contexts": ["a"]}, {"contexts": ["b"]}))
 
     rag_of(f"{server.url}/api/").batch_retrieve_with_metadata(["q", "r"], top_k=2)
 
@@ -101,7 +107,7 @@ def test_one_bad_query_fails_alone(server: Server, rag_of: MakeRag) -> None:
     good_item = {"contexts": ["a"]}
     error_item = {"error": {"type": "ValueError", "message": "too long"}}
     malformed_item = {"contexts": "b"}
-    server.then(Answer({"results": [good_item, error_item, malformed_item]}))
+    server.then(results(good_item, error_item, malformed_item))
 
     with pytest.raises(PartialBatchError, match="2 of 3 queries failed") as raised:
         rag_of(server.url).batch_retrieve_with_metadata(["q", "r", "s"])
@@ -351,7 +357,9 @@ def test_no_secret_reaches_a_message_or_an_identity(server: Server, rag_of: Make
         rag.retrieve("q")
 
     assert server.requests[0].path == "/retrieve?api_key=k3y"
-    shown = str(raised.value) + repr(rag) + str(rag.stage_identity("retrieve"))
+    message = str(raised.value)
+    identity = str(rag.stage_identity("retrieve"))
+    shown = f"{message} {rag!r} {identity}"
     assert "visible" in shown
     for secret in ("s3cr", "hush", "k3y", "bobby", "Basic Ym"):
         assert secret not in shown
@@ -377,7 +385,7 @@ def test_the_turns_before_are_sent_where_a_query_has_some(server: Server, path: 
     item: dict[str, Any] = {"contexts": ["a"]}
     if path == "/answer":
         item["response"] = "b"
-    server.then(Answer({"results": [item, item]}), Answer({"results": [item]}))
+    server.then(results(item, item), results(item))
     stage = retrieve_stage(as_rag(f"{server.url}{path}"), b"", None)
     assert stage.call is not None
     turns = [{"role": "user", "content": "p"}]
@@ -410,7 +418,7 @@ RETRIEVED_AND_ANSWERED = {
 def test_an_endpoint_that_retrieves_and_answers_is_asked_once(
     server: Server, one_call_rag: Any
 ) -> None:
-    server.then(Answer({"results": [RETRIEVED_AND_ANSWERED, RETRIEVED_AND_ANSWERED]}))
+    server.then(results(RETRIEVED_AND_ANSWERED, RETRIEVED_AND_ANSWERED))
 
     retrieval, _ = one_call_rag.batch_retrieve_with_metadata(["q", "r"], top_k=3)
     answers = one_call_rag.batch_generate_with_metadata(["q", "r"], [["a"], ["a"]])
@@ -434,7 +442,7 @@ def test_one_bad_query_fails_alone_where_an_endpoint_retrieves_and_answers(
     server: Server, one_call_rag: Any
 ) -> None:
     error = {"error": {"type": "E", "message": "m"}}
-    server.then(Answer({"results": [RETRIEVED_AND_ANSWERED, error]}))
+    server.then(results(RETRIEVED_AND_ANSWERED, error))
 
     with pytest.raises(PartialBatchError) as raised:
         one_call_rag.batch_retrieve_with_metadata(["s", "t"])

@@ -32,8 +32,13 @@ KEEPS_NOTHING = "connection: close"
 
 @pytest.fixture
 def endpoint() -> Iterator[Make]:
-    with ExitStack() as opened:
-        yield lambda url, **options: opened.enter_context(closing(JsonEndpoint(url, **options)))
+    """Makes an endpoint of a URL, which is closed after the test."""
+    with ExitStack() as endpoints:
+
+        def make(url: str, **options: Any) -> JsonEndpoint:
+            return endpoints.enter_context(closing(JsonEndpoint(url, **options)))
+
+        yield make
 
 
 # --- size
@@ -84,17 +89,18 @@ def test_a_packed_body_counts_as_it_unpacks(
     endpoint: Make, monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes], packing: str
 ) -> None:
     monkeypatch.setenv("RAGBENCH_MAX_RECORD", "1MB")
-    bodies = [pack(JSON), pack(b" " * (1 << 21))]
+    two_mebibytes = b" " * (1 << 21)
+    bodies = [pack(JSON), pack(two_mebibytes)]
 
     def serve(connection: socket.socket, number: int) -> None:
         body = bodies[number - 1]
         connection.sendall(answer_of(body, f"content-encoding: {packing}", KEEPS_NOTHING))
 
     with serving_raw(serve) as url:
-        asked = endpoint(url)
-        assert asked.post("/x", {}) == {"ok": 1}
+        client = endpoint(url)
+        assert client.post("/x", {}) == {"ok": 1}
         with pytest.raises(HTTPRagError, match="longer than 1 MB"):
-            asked.post("/x", {})
+            client.post("/x", {})
 
 
 @pytest.mark.parametrize(
@@ -200,13 +206,13 @@ def test_a_server_that_has_answered_is_given_more_attempts(endpoint: Make) -> No
 
     waits: list[float] = []
     with serving_raw(serve) as url:
-        asked = endpoint(url, sleep=waits.append)
+        client = endpoint(url, sleep=waits.append)
         with pytest.raises(LostConnectionError, match="after 4 attempts"):
-            asked.post("/x", {})
-        assert asked.post("/x", {}) == {"ok": 1}
+            client.post("/x", {})
+        assert client.post("/x", {}) == {"ok": 1}
         waits.clear()
         with pytest.raises(LostConnectionError, match="after 13 attempts"):
-            asked.post("/x", {})
+            client.post("/x", {})
 
     assert waits == [0.5, 1.0, 2.0, 4.0, *[8.0] * 8]
 
@@ -244,37 +250,41 @@ class Wrapping:
 
 
 def test_a_server_that_the_users_code_asks_by_our_client_is_an_input_of_it() -> None:
-    found = {"results": [{"contexts": ["a"]}]}
-    with serving_json(lambda *_: (200, found)) as url, Watch() as watch:
+    results = {"results": [{"contexts": ["a"]}]}
+    with serving_json(lambda *_: (200, results)) as url, Watch() as watch:
         system = Wrapping(f"{url}/retrieve")
         assert system.retrieve("q") == ["a"]
         origin = Project([system], watch=watch).origin("retrieve", {})
 
-    place = url.removeprefix("http://")
-    assert any(place in reason for reason in origin.unseen)
+    host_and_port = url.removeprefix("http://")
+    assert any(host_and_port in reason for reason in origin.unseen)
 
 
-def ask_in_fork(endpoint: JsonEndpoint, answers: Any) -> None:
-    answers.send((os.getpid(), endpoint.post("/x", {})))
+def post_and_report(endpoint: JsonEndpoint, pipe: Any) -> None:
+    answer = endpoint.post("/x", {})
+    pipe.send((os.getpid(), answer))
 
 
 def test_a_fork_of_the_process_has_connections_of_its_own(endpoint: Make) -> None:
     with serving_json(lambda *_: (200, {"ok": 1})) as url:
-        asked = endpoint(url)
-        asked.post("/x", {})
-        context = get_context("fork")
-        ours, theirs = context.Pipe()
-        child = context.Process(target=ask_in_fork, args=(asked, theirs))
-        child.start()
-        assert ours.poll(20)
-        process, answer = ours.recv()
-        child.join()
-        assert asked.post("/x", {}) == {"ok": 1}
+        client = endpoint(url)
+        client.post("/x", {})
+        fork = get_context("fork")
+        parent_end, child_end = fork.Pipe()
 
-    assert process != os.getpid()
-    assert answer == {"ok": 1}
+        child = fork.Process(target=post_and_report, args=(client, child_end))
+        child.start()
+        assert parent_end.poll(20)
+        process_id, answer_in_fork = parent_end.recv()
+        child.join()
+
+        assert client.post("/x", {}) == {"ok": 1}
+
+    assert process_id != os.getpid()
+    assert answer_in_fork == {"ok": 1}
 
 
 def test_an_option_says_that_requests_may_not_be_repeated() -> None:
     rag: Any = http_rag("http://127.0.0.1:1/retrieve", repeatable=False)
+
     assert rag.adapts[0]._retries_of_lost == 0

@@ -52,27 +52,32 @@ def test_a_path_leads_to_a_value(path: str, value: object) -> None:
 )
 def test_a_path_that_leads_to_nothing_says_what_is_there(path: str, message: str) -> None:
     problem = find(RESPONSE, parse_path(path))
+
     assert isinstance(problem, PathProblem)
     assert problem.message.startswith(message)
 
 
 def test_a_null_among_elements_is_missing() -> None:
     problem = find({"ids": ["a", None]}, parse_path(".ids[]"))
+
     assert problem == PathProblem(message=".ids[1] is null")
 
 
 def test_elements_of_an_outer_list_may_lack_the_inner_list() -> None:
     steps = {"steps": [{"kind": "search", "hits": [{"text": "a"}]}, {"kind": "answer"}]}
+
     assert find(steps, parse_path(".steps[].hits[].text")) == ["a"]
 
 
 def test_elements_of_the_last_list_may_lack_nothing() -> None:
     problem = find({"hits": [{"text": "a"}, {"title": "b"}]}, parse_path(".hits[].text"))
+
     assert isinstance(problem, PathProblem)
 
 
 def test_pieces_of_a_text_are_those_that_have_one() -> None:
     blocks = {"content": [{"type": "thinking"}, {"type": "text", "text": "Yes."}]}
+
     assert find(blocks, parse_path(".content[].text"), in_pieces=True) == ["Yes."]
 
 
@@ -89,6 +94,7 @@ def test_a_path_is_written_as_it_is_read(text: str) -> None:
 
 def test_a_foreign_key_is_shown_in_one_line_and_cut() -> None:
     problem = find({"a\nb" + "x" * 100: 1}, parse_path(".answer"))
+
     assert isinstance(problem, PathProblem)
     assert "\n" not in problem.message
     assert len(problem.message) < 200

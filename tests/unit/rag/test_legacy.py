@@ -14,7 +14,8 @@ class Plain(RAGInterface):
     """The old interface as its documentation shows it."""
 
     def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-        return [f"{query} {i}" for i in range(top_k or self.config.top_k)]
+        count = top_k or self.config.top_k
+        return [f"{query} {number}" for number in range(count)]
 
     def generate(self, query: str, contexts: list[str]) -> str:
         return f"{query}: {len(contexts)}"
@@ -26,40 +27,82 @@ class WithoutSuper(Plain):
 
 
 def test_an_old_class_works_without_and_with_a_configuration() -> None:
+    config = RAGConfig(top_k=2)
+
     assert len(Plain().retrieve("q")) == 5
-    assert len(Plain(RAGConfig(top_k=2)).retrieve("q")) == 2
-    assert len(Plain(config=RAGConfig(top_k=2)).retrieve_with_metadata("q")) == 2
-    # One that never calls super has a configuration of its own.
-    first, second = WithoutSuper("a"), WithoutSuper("b")
-    first.config.top_k = 1
-    assert (first.config.top_k, second.config.top_k, Plain().config.top_k) == (1, 5, 5)
+    assert len(Plain(config).retrieve("q")) == 2
+    assert len(Plain(config=config).retrieve_with_metadata("q")) == 2
 
 
+def test_a_class_that_never_calls_super_has_a_configuration_of_its_own() -> None:
+    changed = WithoutSuper("a")
+    unchanged = WithoutSuper("b")
+
+    changed.config.top_k = 1
+
+    assert changed.config.top_k == 1
+    assert unchanged.config.top_k == 5
+    assert Plain().config.top_k == 5
+
+
+def takes_k(self: Any, query: str, k: int | None = None) -> list[str]:
+    return [f"k={k}"]
+
+
+def takes_keyword_only(self: Any, query: str, *, top_k: int = 3) -> list[str]:
+    return [f"k={top_k}"]
+
+
+def takes_keywords(self: Any, query: str, **options: Any) -> list[str]:
+    return [f"k={options.get('top_k')}"]
+
+
+def takes_arguments(self: Any, *arguments: Any) -> list[str]:
+    top_k = arguments[1] if len(arguments) > 1 else None
+    return [f"k={top_k}"]
+
+
+def takes_no_self(query: str, top_k: int | None = None) -> list[str]:
+    return [f"k={top_k}"]
+
+
+def takes_the_class(cls: Any, query: str, top_k: int | None = None) -> list[str]:
+    return [f"k={top_k}"]
+
+
+# By the way in which top_k is taken: the method, and its context where none is asked for.
 TAKES_K: dict[str, tuple[Any, str]] = {
-    "by another name": (lambda self, query, k=None: [f"k={k}"], "k=None"),
-    "keyword only": (lambda self, query, *, top_k=3: [f"k={top_k}"], "k=3"),
-    "in keywords": (lambda self, query, **options: [f"k={options.get('top_k')}"], "k=None"),
-    "in arguments": (lambda self, *given: [f"k={given[1] if given[1:] else None}"], "k=None"),
-    "static": (staticmethod(lambda query, top_k=None: [f"k={top_k}"]), "k=None"),
-    "of the class": (classmethod(lambda cls, query, top_k=None: [f"k={top_k}"]), "k=None"),
+    "by another name": (takes_k, "k=None"),
+    "keyword only": (takes_keyword_only, "k=3"),
+    "in keywords": (takes_keywords, "k=None"),
+    "in arguments": (takes_arguments, "k=None"),
+    "static": (staticmethod(takes_no_self), "k=None"),
+    "of the class": (classmethod(takes_the_class), "k=None"),
 }
+
+
+def class_with(retrieve: Any) -> Any:
+    """A class of the old interface with this method."""
+    new_class: Any = type
+    return new_class("Old", (RAGInterface,), {"retrieve": retrieve}, families=("retrieval",))
 
 
 @pytest.mark.parametrize("way", TAKES_K)
 def test_top_k_reaches_a_method_in_the_way_it_takes_it(way: str) -> None:
-    method, without = TAKES_K[way]
-    cls: Any = type("Way", (RAGInterface,), {"retrieve": method}, families=("retrieval",))
-    assert cls().retrieve_with_metadata("q").contexts == [without]
-    assert cls().batch_retrieve(["q"], top_k=7) == [["k=7"]]
-    assert cls().retrieve_with_metadata("q", 7).contexts == ["k=7"]
+    method, context_without_top_k = TAKES_K[way]
+    rag = class_with(method)()
+
+    assert rag.retrieve_with_metadata("q").contexts == [context_without_top_k]
+    assert rag.batch_retrieve(["q"], top_k=7) == [["k=7"]]
+    assert rag.retrieve_with_metadata("q", 7).contexts == ["k=7"]
 
 
 def test_a_method_without_top_k_works_until_a_number_is_asked_for() -> None:
-    methods = {"retrieve": lambda self, query: ["a"]}
-    cls: Any = type("Old", (RAGInterface,), methods, families=("retrieval",))
-    assert cls().batch_retrieve(["q"]) == [["a"]]
+    rag = class_with(lambda self, query: ["a"])()
+
+    assert rag.batch_retrieve(["q"]) == [["a"]]
     with pytest.raises(InterfaceError, match=r"Old\.retrieve takes no top_k.*add the"):
-        cls().batch_retrieve(["q"], top_k=3)
+        rag.batch_retrieve(["q"], top_k=3)
 
 
 @dataclass
@@ -68,10 +111,11 @@ class Settings(RAGConfig):
 
 
 def test_a_configuration_is_built_of_a_mapping() -> None:
-    found = Settings.from_mapping({"top_k": 1, "model": "m", "index": "i"})
-    assert found == Settings(1, "m", settings={"index": "i"})
-    built = RAGConfig.from_mapping({"settings": {"a": 1}, "b": 2})
-    assert built.settings == {"a": 1, "b": 2}
+    settings = Settings.from_mapping({"top_k": 1, "model": "m", "index": "i"})
+    config = RAGConfig.from_mapping({"settings": {"a": 1}, "b": 2})
+
+    assert settings == Settings(1, "m", settings={"index": "i"})
+    assert config.settings == {"a": 1, "b": 2}
 
 
 @dataclass
@@ -99,8 +143,10 @@ class Concrete(Plain, AbstractBase):
 
 
 def test_an_abstract_base_may_leave_everything_open() -> None:
+    (answer,) = Concrete().batch_generate_with_metadata(["q"], [[]])
+
     assert AbstractBase.implemented == frozenset()
-    assert Concrete().batch_generate_with_metadata(["q"], [[]])[0].response == "q: 0"
+    assert answer.response == "q: 0"
     with pytest.raises(TypeError, match="abstract"):
         AbstractBase()  # type: ignore[abstract]  # pyright: ignore[reportAbstractUsage]
 
@@ -119,9 +165,11 @@ def test_an_old_child_of_a_new_base_is_warned_where_its_class_stands() -> None:
             def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
                 return ["old"]
 
-    assert caught[0].filename == __file__
-    assert "Override retrieve_with_metadata instead" in str(caught[0].message)
-    assert OldChild().batch_retrieve_with_metadata(["q"])[0].contexts == ["new"]
+    warning = caught[0]
+    assert warning.filename == __file__
+    assert "Override retrieve_with_metadata instead" in str(warning.message)
+    (result,) = OldChild().batch_retrieve_with_metadata(["q"])
+    assert result.contexts == ["new"]
 
 
 class Calling(RAGInterface, families=("retrieval",)):
@@ -141,4 +189,6 @@ def test_an_override_that_the_inherited_method_calls_is_no_reason_to_warn() -> N
         def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
             return ["child"]
 
-    assert Child().batch_retrieve_with_metadata(["q"])[0].contexts == ["child"]
+    (result,) = Child().batch_retrieve_with_metadata(["q"])
+
+    assert result.contexts == ["child"]

@@ -1,3 +1,5 @@
+"""RAGs by name: what a name may lead to, how it is built, and what is reported where it fails."""
+
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -94,7 +96,8 @@ RAG = """
 @pytest.fixture
 def write(tmp_path: Path) -> Iterator[Write]:
     """Writes modules, and takes them and the search path away again."""
-    path, modules = list(sys.path), set(sys.modules)
+    path_before = list(sys.path)
+    modules_before = set(sys.modules)
 
     def build(name: str, text: str) -> Path:
         file = tmp_path / name
@@ -103,13 +106,14 @@ def write(tmp_path: Path) -> Iterator[Write]:
         return tmp_path
 
     yield build
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
+    sys.path[:] = path_before
+    for name in set(sys.modules) - modules_before:
         del sys.modules[name]
 
 
 @pytest.fixture
 def load(write: Write) -> Load:
+    """Loads a RAG by the name of an attribute of the module above."""
     root = write("loaded_rags.py", RAG)
 
     def build(attribute: str, **arguments: Any) -> Any:
@@ -139,17 +143,24 @@ def test_classes_factories_instances_and_functions(
     load: Load, attribute: str, arguments: dict[str, Any], contexts: list[str]
 ) -> None:
     rag = load(attribute, **arguments)
+
     assert isinstance(rag, RAGInterface)
     assert rag.retrieve("q") == contexts
 
 
 def test_arguments_are_keywords_where_the_signature_takes_them(load: Load) -> None:
-    rag = load("Keywords", index="i", model="large", top_k=2, extra=1)
-    assert (rag.index, rag.model, rag.config.top_k) == ("i", "large", 2)
-    assert rag.config.settings == {"extra": 1}
-    assert load("Anything", top_k=2, x=1).options == {"top_k": 2, "x": 1}
-    assert load("factory", index="i").index == "i"
-    assert load("answer", model="large").generate("q", ["q"]) == "large"
+    keywords = load("Keywords", index="i", model="large", top_k=2, extra=1)
+    anything = load("Anything", top_k=2, x=1)
+    made_by_factory = load("factory", index="i")
+    function = load("answer", model="large")
+
+    assert keywords.index == "i"
+    assert keywords.model == "large"
+    assert keywords.config.top_k == 2
+    assert keywords.config.settings == {"extra": 1}
+    assert anything.options == {"top_k": 2, "x": 1}
+    assert made_by_factory.index == "i"
+    assert function.generate("q", ["q"]) == "large"
 
 
 def test_the_rest_goes_into_the_annotated_configuration(load: Load) -> None:
@@ -192,31 +203,36 @@ def test_what_cannot_be_used_is_reported(
 
 
 def test_a_constructor_that_raises_is_the_cause_and_shows_no_password(load: Load) -> None:
-    with pytest.raises(ConfigError, match="raised OSError: no index at") as shown:
+    with pytest.raises(ConfigError, match="raised OSError: no index at") as raised:
         load("Broken")
-    assert isinstance(shown.value.__cause__, OSError)
-    assert "s3cret" not in str(shown.value)
+
+    assert isinstance(raised.value.__cause__, OSError)
+    assert "s3cret" not in str(raised.value)
 
 
 @pytest.mark.parametrize("spec", ["module", ":attribute", "module:", "", "none.py:X"])
 def test_a_malformed_name_shows_the_forms(spec: str) -> None:
-    shown = r"is not of the form package\.module:attribute, path|there is no file 'none\.py' in"
-    with pytest.raises(ConfigError, match=shown):
+    forms = r"is not of the form package\.module:attribute, path|there is no file 'none\.py' in"
+
+    with pytest.raises(ConfigError, match=forms):
         load_rag(spec)
 
 
 def test_a_missing_module_is_distinguished_from_a_failing_import(write: Write) -> None:
     root = write("good_rag.py", "import not_installed_anywhere")
+
     with pytest.raises(ConfigError, match=r"no module 'god_rag'.*Did you mean 'good_rag'\?"):
         load_rag("god_rag:X", search_path=root)
     with pytest.raises(ConfigError, match=r"importing 'good_rag\.sub' failed"):
         load_rag("good_rag.sub:X", search_path=root)
-    with pytest.raises(ConfigError, match="importing 'good_rag' failed: ModuleNotFound") as shown:
+    with pytest.raises(ConfigError, match="importing 'good_rag' failed: ModuleNotFound") as raised:
         load_rag("good_rag:X", search_path=root)
-    cause = shown.value.__cause__
-    assert isinstance(cause, ModuleNotFoundError) and cause.name == "not_installed_anywhere"
-    frames = [frame.filename for frame in extract_tb(cause.__traceback__)]
-    assert str(root / "good_rag.py") in frames
+
+    cause = raised.value.__cause__
+    assert isinstance(cause, ModuleNotFoundError)
+    assert cause.name == "not_installed_anywhere"
+    files = [frame.filename for frame in extract_tb(cause.__traceback__)]
+    assert str(root / "good_rag.py") in files
 
 
 @pytest.mark.parametrize(
@@ -233,9 +249,11 @@ def test_a_missing_module_is_distinguished_from_a_failing_import(write: Write) -
 )
 def test_whatever_an_import_raises_is_reported(write: Write, text: str, message: str) -> None:
     root = write("bad_rag.py", text)
+    message_of_file = message.replace("'bad_rag'", "'bad_rag.py'")
+
     with pytest.raises(ConfigError, match=message):
         load_rag("bad_rag:X", search_path=root)
-    with pytest.raises(ConfigError, match=message.replace("'bad_rag'", "'bad_rag.py'")):
+    with pytest.raises(ConfigError, match=message_of_file):
         load_rag("bad_rag.py:X", search_path=root)
 
 
@@ -252,10 +270,12 @@ def test_a_file_is_loaded_with_its_neighbours_now_and_later(write: Write) -> Non
                 return [TEXT, later]
         """
     root = write("deep/file_rag.py", text)
+
     rag: Any = load_rag("deep/file_rag.py:MyRAG", search_path=root)
+    rag_of_whole_path = load_rag(f"{root}/deep/file_rag.py:MyRAG")
+
     assert rag.retrieve("q") == ["now", "later"]
-    again = load_rag(f"{root}/deep/file_rag.py:MyRAG")
-    assert type(again) is type(rag)
+    assert type(rag_of_whole_path) is type(rag)
 
 
 def test_a_working_directory_that_loading_changes_is_put_back_with_a_warning(
@@ -275,13 +295,16 @@ def test_a_working_directory_that_loading_changes_is_put_back_with_a_warning(
     root = write("wanders.py", text)
     (root / "deep").mkdir(exist_ok=True)
     monkeypatch.chdir(root)
+
     with pytest.warns(RagbenchWarning, match=r"'wanders:MyRAG' changed the working directory to"):
         rag: Any = load_rag("wanders:MyRAG")
+
     assert rag.retrieve("q") == [str(root)]
 
 
 @pytest.mark.extra("http")
 def test_a_url_is_an_endpoint() -> None:
     rag: Any = load_rag("http://127.0.0.1:1/retrieve", {"timeout": 3.0})
+
     assert rag.families == {"retrieval"}
     rag.close()

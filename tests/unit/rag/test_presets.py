@@ -13,7 +13,7 @@ from tests.unit.rag.http_server import Answer, Server
 
 pytestmark = pytest.mark.extra("http")
 
-SAID = [{"role": "user", "content": "Hello"}]
+TURNS = [{"role": "user", "content": "Hello"}]
 QUESTION = {"role": "user", "content": "Do bees fly?"}
 
 
@@ -35,7 +35,7 @@ EXAMPLES = [
         preset="openai-chat",
         path="/v1/chat/completions",
         send=("model=gpt-4o-mini",),
-        sent={"model": "gpt-4o-mini", "messages": [*SAID, QUESTION], "stream": False},
+        sent={"model": "gpt-4o-mini", "messages": [*TURNS, QUESTION], "stream": False},
         response={
             "id": "chatcmpl-1",
             "object": "chat.completion",
@@ -51,7 +51,7 @@ EXAMPLES = [
         preset="openai-chat",
         path="/v1/chat/completions",
         send=("model=azure-on-your-data",),
-        sent={"model": "azure-on-your-data", "messages": [*SAID, QUESTION], "stream": False},
+        sent={"model": "azure-on-your-data", "messages": [*TURNS, QUESTION], "stream": False},
         response={
             "choices": [
                 {
@@ -76,7 +76,7 @@ EXAMPLES = [
         send=("model=gpt-4o-mini", 'tools=[{"type":"file_search","vector_store_ids":["vs_1"]}]'),
         sent={
             "model": "gpt-4o-mini",
-            "input": [*SAID, QUESTION],
+            "input": [*TURNS, QUESTION],
             "include": ["file_search_call.results"],
             "stream": False,
             "tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}],
@@ -215,7 +215,7 @@ EXAMPLES = [
         preset="open-webui",
         path="/api/chat/completions",
         send=("model=bees",),
-        sent={"model": "bees", "messages": [*SAID, QUESTION], "stream": False},
+        sent={"model": "bees", "messages": [*TURNS, QUESTION], "stream": False},
         response={
             "sources": [
                 {
@@ -235,10 +235,11 @@ EXAMPLES = [
 
 def without_session(body: Any) -> Any:
     """A body without what is new in every request."""
-    plain = {key: value for key, value in body.items() if key != "sessionId"}
-    if "overrideConfig" in plain:
-        plain["overrideConfig"] = without_session(plain["overrideConfig"])
-    return plain
+    stable = dict(body)
+    stable.pop("sessionId", None)
+    if "overrideConfig" in stable:
+        stable["overrideConfig"] = without_session(stable["overrideConfig"])
+    return stable
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.preset)
@@ -250,14 +251,16 @@ def test_a_preset_asks_and_reads_as_the_service_is_documented(
     rag: Any = as_rag(url, send=list(example.send) or None)
     stage = retrieve_stage(rag, b"", None)
     assert stage.call is not None
+
     if example.contexts is None:
         with pytest.raises(Exception, match="the answer came without contexts"):
-            stage.call([("Do bees fly?", SAID)])
+            stage.call([("Do bees fly?", TURNS)])
     else:
-        (retrieval,) = stage.call([("Do bees fly?", SAID)])
+        (retrieval,) = stage.call([("Do bees fly?", TURNS)])
         assert retrieval.contexts == example.contexts
         assert retrieval.context_ids == example.ids
     answer = rag.generate_with_metadata("Do bees fly?", example.contexts or [])
+
     assert answer.response.startswith("Yes")
     assert server.requests[0].path == example.path
     assert without_session(server.requests[0].body) == example.sent
@@ -271,14 +274,17 @@ def test_every_preset_has_an_example_and_a_source() -> None:
 
 def test_what_is_taken_of_a_preset_has_a_name() -> None:
     for preset in presets().values():
-        assert {name.removesuffix("?") for name in preset.take} <= set(TAKEN)
+        names = {name.removesuffix("?") for name in preset.take}
+        assert names <= set(TAKEN)
 
 
 @pytest.mark.parametrize("base", ["", "/v1", "/v1/chat/completions", "/openai/chat/completions"])
 def test_the_path_of_a_preset_is_added_once(server: Server, base: str) -> None:
     server.then(Answer({"choices": [{"message": {"content": "Yes."}}]}))
     rag: Any = as_rag(f"openai-chat:{server.url}{base}?api-version=1", send=["model=m"])
+
     rag.generate("Do bees fly?", [])
+
     path = base if base.endswith("completions") else "/v1/chat/completions"
     assert server.requests[0].path == f"{path}?api-version=1"
 
@@ -301,7 +307,9 @@ def test_what_the_user_says_goes_before_a_preset(server: Server) -> None:
         send=["response_mode=streaming"],
         take=["ids=.metadata.retriever_resources[].content"],
     )
+
     retrieval = rag.retrieve_with_metadata("Do bees fly?")
+
     assert retrieval.context_ids == ["Bees fly."]
     assert rag.generate("Do bees fly?", retrieval.contexts) == "Yes."
     assert server.requests[0].body["response_mode"] == "streaming"
@@ -309,5 +317,7 @@ def test_what_the_user_says_goes_before_a_preset(server: Server) -> None:
 
 def test_a_preset_names_the_variable_that_its_key_is_usually_in(server: Server) -> None:
     server.then(Answer(status=401))
+    rag = as_rag(f"dify:{server.url}/v1")
+
     with pytest.raises(ContractError, match=r"'Authorization=Bearer \$\{DIFY_API_KEY\}'"):
-        as_rag(f"dify:{server.url}/v1").retrieve("Do bees fly?")
+        rag.retrieve("Do bees fly?")

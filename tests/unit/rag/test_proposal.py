@@ -19,7 +19,9 @@ PROSE = "Returns are accepted within thirty days."
 
 
 def lines(response: Any, question: str = "") -> list[str]:
-    return take_lines(read_body(json.dumps(response)), question)
+    """The options that are proposed for a response in JSON."""
+    body = read_body(json.dumps(response))
+    return take_lines(body, question)
 
 
 @pytest.mark.parametrize(
@@ -108,6 +110,7 @@ def test_pieces_of_a_stream_are_an_answer() -> None:
         {"type": "sources", "documents": [{"page_content": PROSE, "metadata": {"source": "kb"}}]},
     ]
     text = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+
     assert take_lines(read_body(text)) == [
         "answer=.data.delta",
         "contexts=.documents[].page_content",
@@ -121,6 +124,7 @@ def test_a_text_is_its_own_answer() -> None:
 
 def test_paths_are_quoted_for_a_shell() -> None:
     response = json.dumps({"my answer": PROSE})
+
     assert proposed_take(read_body(response)) == """Try: --take 'answer=.["my answer"]'"""
 
 
@@ -130,7 +134,9 @@ def test_without_a_proposal_the_paths_are_listed() -> None:
 
 def test_a_huge_response_is_cut() -> None:
     response = {f"key {number}": "x" * 1000 for number in range(1000)}
+
     tree = tree_of(read_body(json.dumps(response)))
+
     assert len(tree) == 41
     assert max(len(sample) for _, sample in tree) < 100
 

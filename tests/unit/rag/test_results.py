@@ -1,3 +1,5 @@
+"""Results of a RAG: what is refused in them, and their other forms, there and back."""
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,14 +63,29 @@ def test_a_malformed_result_is_refused(form: Any, value: Any, options: Any, mess
 
 
 def test_chunks_and_back() -> None:
-    known: Any = {"scores": [0.9, 0.1], "context_metadata": [{"p": 1}, {}]}
-    result = RetrievalResult(["a", "b"], context_ids=["1", "2"], **known)
+    result: RetrievalResult[Any] = RetrievalResult(
+        ["a", "b"],
+        context_ids=["1", "2"],
+        scores=[0.9, 0.1],
+        context_metadata=[{"p": 1}, {}],
+    )
+
     chunks = result.to_chunks()
+
     assert chunks[0] == Chunk(id="1", text="a", score=0.9, metadata={"p": 1})
     assert RetrievalResult.from_chunks(chunks) == result
-    # Without ids they are numbered; a missing score drops all.
-    assert [chunk.id for chunk in RetrievalResult(["a", "b"]).to_chunks()] == ["0", "1"]
-    assert RetrievalResult.from_chunks([chunks[0], Chunk(id="2", text="b")]).scores is None
+
+
+def test_chunks_of_a_result_without_ids_are_numbered() -> None:
+    chunks = RetrievalResult(["a", "b"]).to_chunks()
+
+    assert [chunk.id for chunk in chunks] == ["0", "1"]
+
+
+def test_a_chunk_without_a_score_drops_those_of_all() -> None:
+    chunks = [Chunk(id="1", text="a", score=0.9), Chunk(id="2", text="b")]
+
+    assert RetrievalResult.from_chunks(chunks).scores is None
 
 
 texts = st.lists(st.text(), max_size=4)
@@ -76,13 +93,15 @@ texts = st.lists(st.text(), max_size=4)
 
 @given(texts, st.data())
 def test_retrieval_to_dict_and_back(contexts: Sequence[str], data: st.DataObject) -> None:
-    size = len(contexts)
+    ids = [str(number) for number in range(len(contexts))]
+    scores = [0.5] * len(contexts)
     result = RetrievalResult(
         contexts,
-        context_ids=data.draw(st.none() | st.just([str(i) for i in range(size)])),
-        scores=data.draw(st.none() | st.just([0.5] * size)),
+        context_ids=data.draw(st.none() | st.just(ids)),
+        scores=data.draw(st.none() | st.just(scores)),
         metadata=data.draw(st.none() | st.just({"k": 1})),
     )
+
     assert RetrievalResult.from_mapping(result.to_dict()) == result
     assert None not in result.to_dict().values()
 
@@ -94,12 +113,15 @@ def test_generation_to_dict_and_back(
     result: GenerationResult[Any] = GenerationResult(
         response, multi_responses=candidates, confidence=confidence, abstained=abstained
     )
+
     assert GenerationResult.from_mapping(result.to_dict()) == result
 
 
 def test_a_list_of_metadata_is_one_a_context() -> None:
     pages: Any = [{"page": 1}, None]
-    found: RetrievalResult[Any] = RetrievalResult(["a", "b"], metadata=pages)
-    assert found.context_metadata == [{"page": 1}, {}]
-    assert found.metadata is None
-    assert [chunk.metadata for chunk in found.to_chunks()] == [{"page": 1}, {}]
+
+    result: RetrievalResult[Any] = RetrievalResult(["a", "b"], metadata=pages)
+
+    assert result.context_metadata == [{"page": 1}, {}]
+    assert result.metadata is None
+    assert [chunk.metadata for chunk in result.to_chunks()] == [{"page": 1}, {}]

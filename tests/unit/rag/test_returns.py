@@ -72,6 +72,7 @@ def test_what_is_wrong_is_refused_with_the_method_and_the_place(
     method: str, value: Any, message: str
 ) -> None:
     rag = Returning(value)
+
     with pytest.raises(InterfaceError, match=rf"Returning\.{method}.*{message}"):
         if method == "retrieve":
             rag.retrieve_with_metadata("q")
@@ -91,21 +92,25 @@ def test_what_is_wrong_is_refused_with_the_method_and_the_place(
     ],
 )
 def test_a_wrong_batch_is_refused(value: Any, message: str) -> None:
+    rag = ReturningBatches(value)
+
     with pytest.raises(InterfaceError, match=message):
-        ReturningBatches(value).batch_retrieve_with_metadata(["q", "r"])
+        rag.batch_retrieve_with_metadata(["q", "r"])
     with pytest.raises(InterfaceError, match="2 queries and 1 lists of contexts"):
-        ReturningBatches(value).batch_generate_with_metadata(["q", "r"], [[]])
+        rag.batch_generate_with_metadata(["q", "r"], [[]])
 
 
 def test_old_methods_may_return_results_in_the_new_form() -> None:
     result = RetrievalResult(["a"], context_ids=["1"])
-    rag = Returning(result)
-    assert rag.retrieve_with_metadata("q") is result
-    assert rag.batch_retrieve_with_metadata(["q", "r"]) == [result, result]
-    assert rag.batch_retrieve(["q"])[0] is result.contexts
+    retrieving = Returning(result)
+    assert retrieving.retrieve_with_metadata("q") is result
+    assert retrieving.batch_retrieve_with_metadata(["q", "r"]) == [result, result]
+    assert retrieving.batch_retrieve(["q"])[0] is result.contexts
+
     answer = GenerationResult("a", confidence=0.5)
-    assert Returning(answer).generate_with_metadata("q", []) is answer
-    assert Returning(answer).batch_generate(["q"], [[]]) == ["a"]
+    generating = Returning(answer)
+    assert generating.generate_with_metadata("q", []) is answer
+    assert generating.batch_generate(["q"], [[]]) == ["a"]
 
 
 class Colour(StrEnum):
@@ -113,7 +118,7 @@ class Colour(StrEnum):
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("id", "text"),
     [
         (7, "7"),
         (np.int64(7), "7"),
@@ -122,14 +127,17 @@ class Colour(StrEnum):
         (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
     ],
 )
-def test_ids_that_are_meant_become_strings_and_nothing_else_is_copied(
-    given: Any, kept: str
-) -> None:
-    contexts, scores = ["a"], [0.5]
-    reported: Any = RetrievalResult(contexts, context_ids=[given], scores=scores)
+def test_ids_that_are_meant_become_strings_and_nothing_else_is_copied(id: Any, text: str) -> None:
+    contexts = ["a"]
+    scores = [0.5]
+    reported: Any = RetrievalResult(contexts, context_ids=[id], scores=scores)
+
     result = Returning(reported).retrieve_with_metadata("q")
-    assert result.context_ids == [kept]
-    assert type((result.context_ids or [""])[0]) is str
+
+    assert result.context_ids is not None
+    (context_id,) = result.context_ids
+    assert context_id == text
+    assert type(context_id) is str
     assert result.contexts is contexts
     assert result.scores is scores
 
