@@ -64,17 +64,11 @@ def fidelity(
     made: list[dict[str, Any]], real: list[dict[str, Any]] | None = None
 ) -> tuple[str, ...]:
     """The command over made-up questions and, by default, all thirty real ones."""
-    return (
-        "fidelity",
-        lines("made.jsonl", made),
-        "--real",
-        lines("real.jsonl", questions(REAL) if real is None else real),
-        "--corpus",
-        lines("corpus.jsonl", corpus()),
-        "--embedder",
-        "none",
-        "-q",
-    )
+    made_file = lines("made.jsonl", made)
+    real_file = lines("real.jsonl", questions(REAL) if real is None else real)
+    corpus_file = lines("corpus.jsonl", corpus())
+    options = ("--real", real_file, "--corpus", corpus_file, "--embedder", "none", "-q")
+    return ("fidelity", made_file, *options)
 
 
 # --- from the command line
@@ -90,11 +84,13 @@ def test_copied_questions_are_easier_than_real_ones(ragbench: Ragbench) -> None:
     assert inflation["value"] == pytest.approx(gap)
     assert 0 < inflation["low"] < inflation["value"]
     # A short neighbour beats the long document, but where the question repeats its sentence.
-    mrr = {row["name"]: (row["real"], row["made"]) for row in document["retrievers"]}
-    assert len(mrr) == 12
-    assert mrr["bm25 b=0"] == (0.5, 1.0)
-    assert mrr["bm25"] == (0.25, 1.0)
-    assert mrr["bm25 b=1"] == (0.0, 0.5)
+    real_and_made_mrr = {}
+    for row in document["retrievers"]:
+        real_and_made_mrr[row["name"]] = (row["real"], row["made"])
+    assert len(real_and_made_mrr) == 12
+    assert real_and_made_mrr["bm25 b=0"] == (0.5, 1.0)
+    assert real_and_made_mrr["bm25"] == (0.25, 1.0)
+    assert real_and_made_mrr["bm25 b=1"] == (0.0, 0.5)
 
 
 def test_a_choice_by_copied_questions_costs_what_real_ones_lose(ragbench: Ragbench) -> None:
@@ -102,9 +98,10 @@ def test_a_choice_by_copied_questions_costs_what_real_ones_lose(ragbench: Ragben
 
     # All retrievers with the best score over the made-up questions are chosen alike.
     assert document["best"] == "bm25 b=0"
-    chosen = [row["real"] for row in document["retrievers"] if row["made"] == 1.0]
-    assert len(document["chosen"]) == len(chosen)
-    assert document["cost"]["mean"] == pytest.approx(0.5 - sum(chosen) / len(chosen))
+    real_scores = [row["real"] for row in document["retrievers"] if row["made"] == 1.0]
+    mean = sum(real_scores) / len(real_scores)
+    assert len(document["chosen"]) == len(real_scores)
+    assert document["cost"]["mean"] == pytest.approx(0.5 - mean)
 
 
 def test_copied_questions_are_worth_less_than_ten_real_ones(ragbench: Ragbench) -> None:
@@ -120,9 +117,11 @@ def test_copied_questions_are_worth_less_than_ten_real_ones(ragbench: Ragbench) 
 
 def test_the_same_command_prints_the_same(ragbench: Ragbench) -> None:
     command = (*fidelity(questions(COPIED)), "--json")
-    first = ragbench(*command)
 
-    assert ragbench(*command).out == first.out
+    done = ragbench(*command)
+    repeated = ragbench(*command)
+
+    assert repeated.out == done.out
 
 
 def test_real_questions_are_as_good_as_real_ones(ragbench: Ragbench) -> None:
@@ -218,7 +217,10 @@ def test_kendall_tau_by_hand(
 
 
 def test_scores_that_are_all_equal_have_no_tau() -> None:
-    (computed,) = kendall_tau(np.array([1.0, 1.0, 1.0]), np.array([3.0, 2.0, 1.0]))
+    equal = np.array([1.0, 1.0, 1.0])
+    falling = np.array([3.0, 2.0, 1.0])
+
+    (computed,) = kendall_tau(equal, falling)
 
     assert np.isnan(computed)
 
@@ -229,15 +231,17 @@ CLUSTERS = ["a", "a", None, None]
 
 
 def test_means_are_those_of_the_questions() -> None:
-    assert Scored.of(SCORES, CLUSTERS).means.tolist() == [0.5, 0.25]
+    scored = Scored.of(SCORES, CLUSTERS)
+
+    assert scored.means.tolist() == [0.5, 0.25]
 
 
 def test_draws_keep_clusters_together() -> None:
     scored = Scored.of(SCORES, CLUSTERS)
 
     drawn_means = set()
-    for part, rest in scored.parts(1, 50, 0):
-        drawn_means.add((*part.tolist(), *rest.tolist()))
+    for drawn, remaining in scored.parts(1, 50, 0):
+        drawn_means.add((*drawn.tolist(), *remaining.tolist()))
 
     # The means of what is drawn and of what remains: the cluster, the third or the fourth question.
     assert drawn_means == {
@@ -248,7 +252,9 @@ def test_draws_keep_clusters_together() -> None:
 
 
 def test_a_draw_of_everything_leaves_something_to_compare_with() -> None:
-    means = [*Scored.of(SCORES, CLUSTERS).parts(4, 50, 0)]
+    scored = Scored.of(SCORES, CLUSTERS)
+
+    means = list(scored.parts(4, 50, 0))
 
     assert np.isfinite(means).all()
 
@@ -261,4 +267,8 @@ def test_an_interval_of_tau_holds_its_value() -> None:
 
 
 def test_equally_good_retrievers_share_the_first_place() -> None:
-    assert best_of(np.array([1.0, 3.0, 3.0])).tolist() == [[0.0, 0.5, 0.5]]
+    scores = np.array([1.0, 3.0, 3.0])
+
+    shares = best_of(scores)
+
+    assert shares.tolist() == [[0.0, 0.5, 0.5]]

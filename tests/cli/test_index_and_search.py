@@ -161,7 +161,8 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_continues(
             os.kill(os.getpid(), signal.SIGINT)
         return embed(self, texts)
 
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # test runners ignore it
+    # Test runners ignore the signal.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     with monkeypatch.context() as patch:
         patch.setattr(HashingEmbedder, "embed_passages", embed_or_interrupt)
         stopped = ragbench(*command)
@@ -240,9 +241,9 @@ def test_a_collection_without_vectors_is_not_searched_by_them(ragbench: Ragbench
 def test_search_shows_rank_score_id_and_text(indexed: Ragbench) -> None:
     done = search(indexed, "--strategy", "sparse", "-k", "1").ok()
 
-    first, found = done.out.split("\n", 1)
-    assert first == "score: BM25 as a share of the question's words, below 1"
-    assert re.match(r"1\. 0\.\d+  desk\n   The help desk is open from 8 to 17\.\n", found)
+    heading, chunks = done.out.split("\n", 1)
+    assert heading == "score: BM25 as a share of the question's words, below 1"
+    assert re.match(r"1\. 0\.\d+  desk\n   The help desk is open from 8 to 17\.\n", chunks)
 
 
 @pytest.mark.parametrize(
@@ -512,8 +513,11 @@ def test_a_mistake_is_refused_in_one_go(
 def tune(ragbench: Ragbench) -> tuple[str, ...]:
     """The command that tunes a store of ten documents with a question about each of them."""
     words = ["rent", "dogs", "keys", "garden", "stairs", "boiler", "lift", "roof", "bins", "post"]
-    corpus = [{"id": word, "text": f"what the house says of the {word}"} for word in words]
-    cases = [{"query": f"{word}?", "reference_context_ids": [word]} for word in words]
+    corpus = []
+    cases = []
+    for word in words:
+        corpus.append({"id": word, "text": f"what the house says of the {word}"})
+        cases.append({"query": f"{word}?", "reference_context_ids": [word]})
     lines("cases.jsonl", cases)
     ragbench("index", lines("docs.jsonl", corpus), *STORE, *HASHING, "-q").ok()
     return ("tune", "memory:store", "--questions", "cases.jsonl", "-q")
@@ -530,7 +534,9 @@ def test_tune_names_a_setting_and_what_it_is_worth(
 
 
 def test_tune_names_its_setting_as_data(ragbench: Ragbench, tune: tuple[str, ...]) -> None:
-    assert ragbench(*tune, "--json").ok().json["chosen"] == "sparse"
+    result = ragbench(*tune, "--json").ok().json
+
+    assert result["chosen"] == "sparse"
 
 
 def test_tune_refuses_a_measure_that_it_does_not_know(
@@ -601,8 +607,9 @@ def test_the_variables_hold_for_a_foreign_collection(
     filled: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     question = "paid leave"
-    found = filled("search", *DOCS, *SMALL, "--json", question).ok().json
-    assert (found["score_kind"], len(found["chunks"])) == ("cosine", 4)
+    result = filled("search", *DOCS, *SMALL, "--json", question).ok().json
+    assert result["score_kind"] == "cosine"
+    assert len(result["chunks"]) == 4
 
     monkeypatch.setenv("DEFAULT_SCORE_THRESHOLD", "0.99")
     nothing = filled("search", *DOCS, *SMALL, question).ok("Nothing found.")

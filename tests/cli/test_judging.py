@@ -54,11 +54,11 @@ def test_a_judged_run_shows_its_score_its_calls_and_that_their_price_is_not_know
 @pytest.mark.extra("llm")
 def test_a_judged_run_is_not_judged_again(ragbench: Ragbench, server: FaultServer) -> None:
     ragbench(*RUN, *judge(server)).ok()
-    asked = len(server.calls)
+    calls_before = len(server.calls)
 
     done = ragbench(*RUN, *judge(server)).ok()
 
-    assert len(server.calls) == asked
+    assert len(server.calls) == calls_before
     assert "asked" not in done.err
 
 
@@ -114,8 +114,10 @@ def test_what_does_not_hold_stands_at_its_sentence(ragbench: Ragbench) -> None:
     lines("answers.jsonl", [row])
 
     def call_all_supported(payload: Payload) -> str:
-        asked = json.loads(payload["messages"][-1]["content"].partition("\n\n")[0])
-        return support_verdicts(asked, "supported", [chunks[0], "The desk opens", "Dogs are not"])
+        prompt = payload["messages"][-1]["content"]
+        task, _, _ = prompt.partition("\n\n")
+        quotes = [chunks[0], "The desk opens", "Dogs are not"]
+        return support_verdicts(json.loads(task), "supported", quotes)
 
     with FaultServer(say=call_all_supported) as server:
         command = ("eval", "answers.jsonl", "--out", "run", "-m", "+support", NO_PREFLIGHT)
@@ -172,11 +174,11 @@ def test_neither_cells_nor_canaries_are_judged_twice(
 ) -> None:
     panel = ("--panel", "m2", "--judge-controls", "8")
     ragbench(*RUN, *judge(server), *panel).ok()
-    asked = len(server.calls)
+    calls_before = len(server.calls)
 
     ragbench(*RUN, *judge(server), *panel).ok()
 
-    assert len(server.calls) == asked
+    assert len(server.calls) == calls_before
 
 
 # --- what it costs, before and while
