@@ -232,7 +232,8 @@ class FaultServer(Served):
         """The fault that a request meets by its seed, its text and how often it came before."""
         request = json.dumps(payload, sort_keys=True)
         self._asked[request] += 1
-        draw = random.Random(f"{self.seed} {self._asked[request]} {request}").random()
+        times = self._asked[request]
+        draw = random.Random(f"{self.seed} {times} {request}").random()
         for fault, share in self.faults.items():
             draw -= share
             if draw < 0:

@@ -66,13 +66,22 @@ Ragbench = Callable[..., Done]
 
 
 def lines(name: str | Path, rows: Iterable[object]) -> str:
-    Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    """Writes a file of JSON lines; its name."""
+    text = "".join(f"{json.dumps(row)}\n" for row in rows)
+    Path(name).write_text(text, "utf-8")
     return str(name)
 
 
 def read_lines(name: str | Path) -> list[Any]:
     """The rows of a file of JSON lines."""
-    return [json.loads(line) for line in Path(name).read_text("utf-8").splitlines()]
+    text = Path(name).read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def row_where(rows: Iterable[Any], **fields: str) -> Any:
+    """The only one of these objects of JSON that has these values."""
+    (row,) = [row for row in rows if row.items() >= fields.items()]
+    return row
 
 
 def own_rag(generate: str, retrieve: str = "return ['a text']") -> str:
@@ -164,7 +173,8 @@ def cases_of(folder: str | Path = "run") -> list[dict[str, Any]]:
     """The cases of a run, as its report holds them in JSON."""
     made = report_of(Path(folder))
     rows = [case_object(row, made.metrics) for row in made.rows()]
-    cases: list[dict[str, Any]] = msgspec.json.decode(msgspec.json.encode(rows))
+    in_json = msgspec.json.encode(rows)
+    cases: list[dict[str, Any]] = msgspec.json.decode(in_json)
     return cases
 
 

@@ -27,7 +27,8 @@ def test_stats(ragbench: Ragbench) -> None:
     as_json = ragbench("cache", "stats", "--json").json
 
     as_text.ok("3 answers", "stored from 1970-01-01 to 1970-01-01")
-    models_and_purposes = [line.split()[-2:] for line in as_text.out.splitlines()[2:]]
+    _, _, *rows = as_text.out.splitlines()
+    models_and_purposes = [row.split()[-2:] for row in rows]
     assert models_and_purposes == [["large", "faithfulness"], ["small", "faithfulness"]]
     assert as_json["entries"] == 3
     assert as_json["oldest"] == 0

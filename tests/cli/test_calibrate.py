@@ -20,7 +20,8 @@ def query_with_chunks(number: int, *, answer_present: bool) -> dict[str, Any]:
         texts.insert(number % 3, WITH_THE_NUMBER.format(thing, number + 2))
     chunks: list[dict[str, Any]] = []
     for position, text in enumerate(texts):
-        chunks.append({"id": f"c{position}", "text": text, "relevant": "has" in text})
+        is_relevant = "has" in text
+        chunks.append({"id": f"c{position}", "text": text, "relevant": is_relevant})
     return {
         "query": f"How many rooms does the {thing} of the north have?",
         "answer_present": answer_present,
@@ -164,12 +165,15 @@ def test_labels_of_a_run_give_the_calibration_of_a_dump_with_the_same_labels(
 
 
 def test_labels_of_answers_and_undecided_ones_do_not_count(ragbench: Ragbench) -> None:
-    records = labelled(40)
-    decided = [label_line(record, float(record["answer_present"])) for record in records[:38]]
-    agreed = label_line(records[0], 1.0, by="bob")
-    partly = label_line(records[38], 0.5)
-    disputed = [label_line(records[39], 0.0), label_line(records[39], 1.0, by="bob")]
-    of_answer = {**label_line(records[0], 0.0), "answer": "Two.", "metric": "support"}
+    *clear, half_clear, unclear = labelled(40)
+    decided = [label_line(record, float(record["answer_present"])) for record in clear]
+    agreed = label_line(clear[0], 1.0, by="bob")
+    partly = label_line(half_clear, 0.5)
+    disputed = [
+        label_line(unclear, 0.0),
+        label_line(unclear, 1.0, by="bob"),
+    ]
+    of_answer = {**label_line(clear[0], 0.0), "answer": "Two.", "metric": "support"}
     labels = lines("labels.jsonl", [*decided, agreed, partly, *disputed, of_answer])
 
     done = calibrate(ragbench, labels, "--json").ok()

@@ -184,7 +184,8 @@ class Forge:
         return True
 
     def measure_main(self) -> None:
-        assert self.run(self.workflow["jobs"]["baseline"], self.clone(), "push"), self.outcomes
+        job = self.workflow["jobs"]["baseline"]
+        assert self.run(job, self.clone(), "push"), self.outcomes
 
     def take_up_the_offer(self) -> bool:
         """Merges the offered baseline into main; whether the workflow started."""
@@ -290,15 +291,19 @@ def beginning(rows: Rows, share: float) -> Rows:
 
 def reworded(rows: Rows, share: float = 1.0) -> Rows:
     """The same rows, of which a share at the beginning asks in other words."""
-    changed = [{**row, "query": f"Please: {row['query']}"} for row in beginning(rows, share)]
-    return changed + rows[len(changed) :]
+    changed = []
+    for row in beginning(rows, share):
+        changed.append({**row, "query": f"Please: {row['query']}"})
+    unchanged = rows[len(changed) :]
+    return changed + unchanged
 
 
 def added(rows: Rows) -> Rows:
     """The same rows, and twenty new ones behind them."""
     new_rows = []
     for row in rows[:20]:
-        new_rows.append({**row, "id": f"new-{row['id']}", "query": f"Say: {row['query']}"})
+        new_names = {"id": f"new-{row['id']}", "query": f"Say: {row['query']}"}
+        new_rows.append(row | new_names)
     return rows + new_rows
 
 

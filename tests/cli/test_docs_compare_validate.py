@@ -62,7 +62,12 @@ def commands(block: str) -> Iterator[list[str]]:
     for line in block.splitlines():
         program, *arguments = shlex.split(line)
         assert program == "ragbench"
-        yield [str(ROOT / text) if text.startswith("datasets/") else text for text in arguments]
+        yield [in_checkout(argument) for argument in arguments]
+
+
+def in_checkout(argument: str) -> str:
+    """The whole path of a dataset of this project; any other argument as it is."""
+    return str(ROOT / argument) if argument.startswith("datasets/") else argument
 
 
 def without_probabilities(output: str) -> str:
@@ -127,11 +132,12 @@ def test_each_form_is_recognised_by_its_example(name: str, tmp_path: Path) -> No
 
 def test_the_commands_print_what_the_page_says(ragbench: Ragbench) -> None:
     comparison, *other_blocks = fenced(COMPARE, "sh")
-    program, promised = fenced(COMPARE, "python")[0].strip().rsplit("\n", 1)
+    example, *_ = fenced(COMPARE, "python")
+    program, comment = example.strip().rsplit("\n", 1)
 
     results = [ragbench(*arguments) for arguments in commands(comparison)]
     results[-1].ok(*fenced(COMPARE, "text"))
-    assert f"# {printed_by(program).strip()}" == promised
+    assert f"# {printed_by(program).strip()}" == comment
 
     # The other blocks name three runs.
     for run in ("run-1", "run-2", "run-3"):

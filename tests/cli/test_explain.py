@@ -87,11 +87,10 @@ def _names_of_causes(run: str, ragbench: Ragbench) -> dict[str, set[str]]:
     with Path(run, "cases.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     report = json.loads(Path(run, "report.json").read_text("utf-8"))
+    markdown = Path(run, "report.md").read_text()
     return {
         "screen": set(re.findall(r"^  (\S[a-z ]*?\S) +\d+ +\d+%", screen, re.MULTILINE)),
-        "markdown": set(
-            re.findall(r"^\| ([a-z ]+) \| \d+ \| \d+% ", Path(run, "report.md").read_text(), re.M)
-        ),
+        "markdown": set(re.findall(r"^\| ([a-z ]+) \| \d+ \| \d+% ", markdown, re.MULTILINE)),
         "page": set(re.findall(r"class=case data-c=(\w+)", page)),
         "filter": set(re.findall(r'<option value="\w+">([a-z ]+)</option>', page)) - {"any loss"},
         "json": {count["cause"] for count in report["causes"]},
@@ -212,7 +211,8 @@ def week(ragbench: Ragbench) -> str:
     """
     Path("week").mkdir()
     lines("week/cases.jsonl", [{**case, "reference": "Friday"} for case in WEEK])
-    lines("week/corpus.jsonl", [{"id": id_, "text": text} for id_, text in TEXTS.items()])
+    documents = [{"id": name, "text": text} for name, text in TEXTS.items()]
+    lines("week/corpus.jsonl", documents)
     rag = own_rag(READ_THE_ENDS, RETRIEVE)
     ragbench("eval", "week", "--rag", rag, "-o", "run", "-q").ok()
     return "run"

@@ -77,11 +77,12 @@ def fidelity(
 def test_copied_questions_are_easier_than_real_ones(ragbench: Ragbench) -> None:
     document = ragbench(*fidelity(questions(COPIED)), "--json").ends(1).json
 
-    assert document["made"]["copied"] == 1.0
-    assert document["real"]["copied"] < 1.0
+    made = document["made"]
+    real = document["real"]
+    assert made["copied"] == 1.0
+    assert real["copied"] < 1.0
     inflation = document["inflation"]
-    gap = document["made"]["mrr"] - document["real"]["mrr"]
-    assert inflation["value"] == pytest.approx(gap)
+    assert inflation["value"] == pytest.approx(made["mrr"] - real["mrr"])
     assert 0 < inflation["low"] < inflation["value"]
     # A short neighbour beats the long document, but where the question repeats its sentence.
     real_and_made_mrr = {}
@@ -107,9 +108,10 @@ def test_a_choice_by_copied_questions_costs_what_real_ones_lose(ragbench: Ragben
 def test_copied_questions_are_worth_less_than_ten_real_ones(ragbench: Ragbench) -> None:
     document = ragbench(*fidelity(questions(COPIED)), "--json").ends(1).json
 
-    draws = [(draw["questions"], draw["tau"]) for draw in document["draws"]]
-    assert draws == [(5, 1), (10, 1), (15, 1)]
-    assert document["draws"][1]["better"] == 1.0
+    draws = document["draws"]
+    assert [draw["questions"] for draw in draws] == [5, 10, 15]
+    assert [draw["tau"] for draw in draws] == [1, 1, 1]
+    assert draws[1]["better"] == 1.0
     assert document["worth"] == "do not use"
     verdict = "Ten real questions rank retrievers better than these 30"
     assert document["verdict"].startswith(verdict)
@@ -211,7 +213,10 @@ def test_what_cannot_be_compared_is_refused_with_one_error(
 def test_kendall_tau_by_hand(
     scores: tuple[float, ...], other_scores: tuple[float, ...], tau: float
 ) -> None:
-    (computed,) = kendall_tau(np.array(scores, float), np.array(other_scores, float))
+    values = np.array(scores, float)
+    other_values = np.array(other_scores, float)
+
+    (computed,) = kendall_tau(values, other_values)
 
     assert computed == pytest.approx(tau)
 

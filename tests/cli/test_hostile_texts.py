@@ -317,8 +317,12 @@ def acting_on_terminal(screens: dict[str, str]) -> dict[str, list[str]]:
 
 
 def leaking_screens(screens: dict[str, str]) -> dict[str, list[str]]:
-    by_line = {line: leaks(screen.encode("utf-8", "replace")) for line, screen in screens.items()}
-    return {line: leaked for line, leaked in by_line.items() if leaked}
+    leaking = {}
+    for line, screen in screens.items():
+        leaked = leaks(screen.encode("utf-8", "replace"))
+        if leaked:
+            leaking[line] = leaked
+    return leaking
 
 
 def leaking_files(paths: Iterable[Path]) -> dict[str, list[str]]:

@@ -151,7 +151,9 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_continues(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """500 chunks are embedded in batches of 128; Ctrl-C comes after two of them."""
-    documents = [{"id": f"d{number}", "text": f"text {number}"} for number in range(500)]
+    documents = []
+    for number in range(500):
+        documents.append({"id": f"d{number}", "text": f"text {number}"})
     command = ("index", lines("many.jsonl", documents), *STORE, *HASHING, "-q")
     embed = HashingEmbedder.embed_passages
     numbers = itertools.count()

@@ -255,7 +255,8 @@ def test_a_list_that_is_given_in_two_options_is_joined(command: list[str]) -> No
 
     for option in single_options(loaded):
         if option.metavar == "LIST":
-            twice = [option.opts[-1], "1", option.opts[-1], "2"]
+            name = option.opts[-1]
+            twice = [name, "1", name, "2"]
             context = loaded.make_context("", [*arguments, *twice], resilient_parsing=True)
             assert context.params[option.name] == "1,2"
 
@@ -266,8 +267,10 @@ def test_an_option_of_one_value_that_is_given_twice_is_refused(
 ) -> None:
     for option in single_options(loaded_command(command)):
         if option.metavar != "LIST":
-            done = ragbench(*command, option.opts[-1], "1", option.opts[-1], "2")
-            done.refused(f"{max(option.opts, key=len)} takes one", "'1' and '2'")
+            name = option.opts[-1]
+            longest_name = max(option.opts, key=len)
+            done = ragbench(*command, name, "1", name, "2")
+            done.refused(f"{longest_name} takes one", "'1' and '2'")
 
 
 def single_options(command: Any) -> list[Any]:
@@ -492,7 +495,10 @@ def test_an_old_name_sets_the_new_option(command: str, old: str, new: str) -> No
 def test_an_old_name_takes_its_value_after_an_equals_sign(command: str, old: str, new: str) -> None:
     value = valid_value(new)
 
-    assert value_of(command, new, [f"{old}={value}"]) == value_of(command, new, [new, value])
+    by_old_name = value_of(command, new, [f"{old}={value}"])
+    by_new_name = value_of(command, new, [new, value])
+
+    assert by_old_name == by_new_name
 
 
 @RENAMED

@@ -94,8 +94,9 @@ def test_an_example_of_the_page_reads_its_response(
         return 200, response
 
     with serving_json(respond) as url:
-        arguments = shlex.split(command.replace("https://host", url))[1:]
+        _, *arguments = shlex.split(command.replace("https://host", url))
         ragbench(*arguments, "--out", "run").ok()
+
     trace = traced()
     assert trace.retrieval.value is not None
     assert trace.retrieval.value.contexts == ["Bees fly from March on."]

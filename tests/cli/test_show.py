@@ -30,7 +30,12 @@ def flat(text: str) -> str:
 
 def names_at(margin: int, page: str) -> list[str]:
     """The first words of the lines that start at this column; their texts start further on."""
-    return [line.split()[0] for line in page.splitlines() if line[margin : margin + 1].strip()]
+    names = []
+    for line in page.splitlines():
+        letter = line[margin : margin + 1].strip()
+        if letter:
+            names.append(line.split()[0])
+    return names
 
 
 # --- metrics

@@ -115,10 +115,11 @@ def test_rows_of_mlflow_genai(ragbench: Ragbench, container: str) -> None:
         "expectations.expected_facts": ["eight"],
         "expectations.guidelines": ["x"],
     }
-    roles = {role["field"]: role["source"] for role in report()["manifest"]["roles"]}
-    assert roles["query"] == "inputs.question"
-    assert roles["reference"] == "expectations.expected_response"
-    assert roles["retrieved_contexts"] == "outputs.documents"
+    roles = report()["manifest"]["roles"]
+    source_of = {role["field"]: role["source"] for role in roles}
+    assert source_of["query"] == "inputs.question"
+    assert source_of["reference"] == "expectations.expected_response"
+    assert source_of["retrieved_contexts"] == "outputs.documents"
 
 
 def test_a_dataset_of_mlflow_has_no_answers_and_a_system_is_asked_for(ragbench: Ragbench) -> None:

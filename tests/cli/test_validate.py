@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from ragbench.validators import validator as registry
 from ragbench.validators.lexical import LexicalValidator
-from tests.cli.runs import Ragbench, schema
+from tests.cli.runs import Ragbench, read_lines, schema
 from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
 
 NO_INFORMATION = "No relevant information found in retrieved data."
@@ -59,14 +59,15 @@ def check(document: Any, name: str) -> None:
 
 def summary_of(name: str) -> dict[str, Any]:
     """The summary beside an output file, checked against the published schema."""
-    summary = dict(json.loads(Path(f"{name}.summary.json").read_text("utf-8")))
+    text = Path(f"{name}.summary.json").read_text("utf-8")
+    summary = dict(json.loads(text))
     check(summary, "validation_summary")
     return summary
 
 
 def verdicts_in(name: str) -> list[dict[str, Any]]:
     """The verdicts of an output file, each checked against the published schema."""
-    verdicts = [json.loads(line) for line in Path(name).read_text("utf-8").splitlines()]
+    verdicts = read_lines(name)
     for verdict in verdicts:
         check(verdict, "validation")
     return verdicts
@@ -334,7 +335,10 @@ def test_the_mapping_can_be_corrected(ragbench: Ragbench, answer_of_qdrant: str)
 def scored(number: int, *scores: Any) -> dict[str, Any]:
     """A record of as many chunks as there are scores."""
     texts = (LEAVE, DESK, BADGE)
-    chunks = [chunk(texts[i], texts[i], score=score) for i, score in enumerate(scores)]
+    chunks = []
+    for place, score in enumerate(scores):
+        text = texts[place]
+        chunks.append(chunk(text, text, score=score))
     return record(number, chunks=chunks)
 
 
@@ -360,7 +364,12 @@ def test_the_scores_of_each_record_are_looked_at(judge: Judge) -> None:
 @pytest.fixture
 def half_empty() -> str:
     """A dump of four records: two with the answer, two without chunks, one query id twice."""
-    return write_dump(record(1), record(2, chunks=[]), record(3, chunks=[]), record(3))
+    return write_dump(
+        record(1),
+        record(2, chunks=[]),
+        record(3, chunks=[]),
+        record(3),
+    )
 
 
 def test_the_figures_are_told_on_standard_error(ragbench: Ragbench, half_empty: str) -> None:
@@ -379,9 +388,11 @@ def test_the_figures_are_told_on_standard_error(ragbench: Ragbench, half_empty: 
 def test_the_words_are_counted_with_their_worth(ragbench: Ragbench, half_empty: str) -> None:
     done = ragbench("validate", half_empty, "-o", "out.jsonl").ok()
 
-    likely, unlikely = json.loads(Path("out.summary.json").read_text("utf-8"))["words"]
-    assert (likely["word"], likely["count"]) == ("likely", 2)
-    assert (unlikely["word"], unlikely["count"]) == ("probably not", 2)
+    likely, unlikely = summary_of("out")["words"]
+    assert likely["word"] == "likely"
+    assert likely["count"] == 2
+    assert unlikely["word"] == "probably not"
+    assert unlikely["count"] == 2
     assert likely["worth"]["share"] > unlikely["worth"]["share"]
     done.told("calibrate: label 20 queries (answer_present true or false), then ragbench calibrate")
 
