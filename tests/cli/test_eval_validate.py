@@ -184,7 +184,8 @@ def row_of(ragbench: Ragbench) -> dict[str, dict[str, str]]:
         {"id": "formula", "query": "=1+1", "retrieved_contexts": ["It rains."]},
         {"id": "not retrieved", "query": "When was it sold?", "response": "In 1990."},
     ]
-    ragbench("eval", lines("answers.jsonl", answers), *VALIDATE, "-o", "run", "-q").ok()
+    lines("answers.jsonl", answers)
+    ragbench("eval", "answers.jsonl", *VALIDATE, "-o", "run", "-q").ok()
     with Path("run/cases.csv").open(encoding="utf-8", newline="") as file:
         return {row["id"]: row for row in csv.DictReader(file)}
 

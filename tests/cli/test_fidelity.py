@@ -74,19 +74,24 @@ def fidelity(
 # --- from the command line
 
 
-def test_copied_questions_are_easier_than_real_ones(ragbench: Ragbench) -> None:
-    document = ragbench(*fidelity(questions(COPIED)), "--json").ends(1).json
+@pytest.fixture
+def of_copied(ragbench: Ragbench) -> Any:
+    """What the command gives as data about questions that copy their documents."""
+    command = fidelity(questions(COPIED))
+    return ragbench(*command, "--json").ends(1).json
 
-    made = document["made"]
-    real = document["real"]
+
+def test_copied_questions_are_easier_than_real_ones(of_copied: Any) -> None:
+    made = of_copied["made"]
+    real = of_copied["real"]
     assert made["copied"] == 1.0
     assert real["copied"] < 1.0
-    inflation = document["inflation"]
+    inflation = of_copied["inflation"]
     assert inflation["value"] == pytest.approx(made["mrr"] - real["mrr"])
     assert 0 < inflation["low"] < inflation["value"]
     # A short neighbour beats the long document, but where the question repeats its sentence.
     real_and_made_mrr = {}
-    for row in document["retrievers"]:
+    for row in of_copied["retrievers"]:
         real_and_made_mrr[row["name"]] = (row["real"], row["made"])
     assert len(real_and_made_mrr) == 12
     assert real_and_made_mrr["bm25 b=0"] == (0.5, 1.0)
@@ -94,27 +99,23 @@ def test_copied_questions_are_easier_than_real_ones(ragbench: Ragbench) -> None:
     assert real_and_made_mrr["bm25 b=1"] == (0.0, 0.5)
 
 
-def test_a_choice_by_copied_questions_costs_what_real_ones_lose(ragbench: Ragbench) -> None:
-    document = ragbench(*fidelity(questions(COPIED)), "--json").ends(1).json
-
+def test_a_choice_by_copied_questions_costs_what_real_ones_lose(of_copied: Any) -> None:
     # All retrievers with the best score over the made-up questions are chosen alike.
-    assert document["best"] == "bm25 b=0"
-    real_scores = [row["real"] for row in document["retrievers"] if row["made"] == 1.0]
-    mean = sum(real_scores) / len(real_scores)
-    assert len(document["chosen"]) == len(real_scores)
-    assert document["cost"]["mean"] == pytest.approx(0.5 - mean)
+    assert of_copied["best"] == "bm25 b=0"
+    best = [row for row in of_copied["retrievers"] if row["made"] == 1.0]
+    mean = sum(row["real"] for row in best) / len(best)
+    assert len(of_copied["chosen"]) == len(best)
+    assert of_copied["cost"]["mean"] == pytest.approx(0.5 - mean)
 
 
-def test_copied_questions_are_worth_less_than_ten_real_ones(ragbench: Ragbench) -> None:
-    document = ragbench(*fidelity(questions(COPIED)), "--json").ends(1).json
-
-    draws = document["draws"]
+def test_copied_questions_are_worth_less_than_ten_real_ones(of_copied: Any) -> None:
+    draws = of_copied["draws"]
     assert [draw["questions"] for draw in draws] == [5, 10, 15]
     assert [draw["tau"] for draw in draws] == [1, 1, 1]
     assert draws[1]["better"] == 1.0
-    assert document["worth"] == "do not use"
+    assert of_copied["worth"] == "do not use"
     verdict = "Ten real questions rank retrievers better than these 30"
-    assert document["verdict"].startswith(verdict)
+    assert of_copied["verdict"].startswith(verdict)
 
 
 def test_the_same_command_prints_the_same(ragbench: Ragbench) -> None:

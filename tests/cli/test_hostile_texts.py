@@ -207,7 +207,8 @@ PLAIN = """
 2 eval missingEVIL.jsonl
 2 EVIL
 """
-ARGUMENTS = json.dumps({"nested": {"api_key": IN_ARGUMENTS, "x": PLANTED["OPENAI_API_KEY"]}})
+NESTED = {"api_key": IN_ARGUMENTS, "x": PLANTED["OPENAI_API_KEY"]}
+ARGUMENTS = json.dumps({"nested": NESTED})
 WORDS = {
     "RAG": ["cases.jsonl", "--rag", "leaky.py:Leaky", "--rag-args", ARGUMENTS],
     "ARGUMENTS": [ARGUMENTS],

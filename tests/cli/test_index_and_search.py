@@ -373,9 +373,12 @@ def test_search_takes_filters_a_threshold_and_a_number(
     ragbench: Ragbench, options: tuple[str, ...], ids: list[str]
 ) -> None:
     rents = [
-        {"id": f"d{year}", "text": f"Rent in {year}", "year": year} for year in (2021, 2022, 2023)
+        {"id": "d2021", "text": "Rent in 2021", "year": 2021},
+        {"id": "d2022", "text": "Rent in 2022", "year": 2022},
+        {"id": "d2023", "text": "Rent in 2023", "year": 2023},
     ]
-    ragbench("index", lines("rent.jsonl", rents), *STORE, *HASHING, "-q").ok()
+    lines("rent.jsonl", rents)
+    ragbench("index", "rent.jsonl", *STORE, *HASHING, "-q").ok()
 
     done = search(ragbench, "--strategy", "sparse", "--json", *options, question="rent").ok()
 
@@ -521,7 +524,8 @@ def tune(ragbench: Ragbench) -> tuple[str, ...]:
         corpus.append({"id": word, "text": f"what the house says of the {word}"})
         cases.append({"query": f"{word}?", "reference_context_ids": [word]})
     lines("cases.jsonl", cases)
-    ragbench("index", lines("docs.jsonl", corpus), *STORE, *HASHING, "-q").ok()
+    lines("docs.jsonl", corpus)
+    ragbench("index", "docs.jsonl", *STORE, *HASHING, "-q").ok()
     return ("tune", "memory:store", "--questions", "cases.jsonl", "-q")
 
 

@@ -302,7 +302,9 @@ def test_metrics_of_two_options_are_all_measured(
 def test_an_option_that_is_given_twice_with_the_same_value_counts_once(
     ragbench: Ragbench, one_case: tuple[str, ...]
 ) -> None:
-    ragbench(*one_case, "-m", "exact_match", "--limit", "1", "--limit", "1").ok("exact_match")
+    done = ragbench(*one_case, "-m", "exact_match", "--limit", "1", "--limit", "1")
+
+    done.ok("exact_match")
 
 
 def test_metrics_with_a_plus_come_after_the_usual_ones(
@@ -430,7 +432,8 @@ def test_a_shell_completes(
 ) -> None:
     monkeypatch.setenv("_RAGBENCH_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", typed)
-    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    number_of_word = len(typed.split()) - 1
+    monkeypatch.setenv("COMP_CWORD", str(number_of_word))
 
     done = ragbench()
 

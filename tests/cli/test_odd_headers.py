@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from importlib import import_module
@@ -70,7 +69,7 @@ def test_the_printed_line_reads_the_table(
     assert "corrected by labels of people" in done.out
     assert "2 of 2" in done.out
     ragbench("export", "run", "--to", "jsonl", "-o", "cases.jsonl").ok()
-    first_case = json.loads(Path("cases.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    first_case = read_lines("cases.jsonl")[0]
     assert first_case["retrieval"]["value"]["contexts"] == texts_of_first
 
 

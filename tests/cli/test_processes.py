@@ -82,8 +82,8 @@ def test_help_imports_the_command_that_is_called_and_nothing_of_the_library(
 ) -> None:
     modules = loaded(arguments)
 
-    loaded_commands = [name.rpartition(".")[2] for name in modules if "_cli.commands." in name]
-    assert loaded_commands == commands
+    command_modules = [name for name in modules if "_cli.commands." in name]
+    assert [name.rpartition(".")[2] for name in command_modules] == commands
     # Credentials are masked between every command and its output.
     library = {name for name in modules if name.startswith("ragbench.")}
     for_masking = ("core", "core.record", "errors", "issuers", "masking", "safe_text")

@@ -150,7 +150,8 @@ def test_each_case_is_a_test_that_fails_with_its_cause(inner: Pytest, run: str) 
 def test_a_case_whose_answer_was_compared_with_nothing_is_skipped(
     inner: Pytest, ragbench: Ragbench
 ) -> None:
-    lines(Path("open.jsonl"), [{"id": "o1", "query": "Is there leave?", "response": "Yes."}])
+    case = {"id": "o1", "query": "Is there leave?", "response": "Yes."}
+    lines("open.jsonl", [case])
     assert ragbench("eval", "open.jsonl", "--out", "open", "-q", "-m", "answer_rate").code == 0
 
     result = inner("--ragbench-cases", "open", "-rs", "empty")
@@ -166,7 +167,11 @@ def test_cases_come_before_the_checks_of_a_gate(inner: Pytest, run: str) -> None
 
     result.assert_outcomes(passed=4, failed=2)
     result.stdout.fnmatch_lines(
-        ["ragbench::case?c1? PASSED*", "ragbench::case?c2? FAILED*", "ragbench::verdict PASSED*"]
+        [
+            "ragbench::case?c1? PASSED*",
+            "ragbench::case?c2? FAILED*",
+            "ragbench::verdict PASSED*",
+        ]
     )
 
 

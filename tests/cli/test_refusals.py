@@ -184,7 +184,13 @@ def test_what_the_user_can_mend_is_one_clear_error(ragbench: Ragbench, command: 
 def test_of_a_run_it_is_said_what_it_has(ragbench: Ragbench) -> None:
     for run in ("run", "other"):
         ragbench("eval", "office", "--rag", "baseline", "-o", run, "-q").ok()
-    lines("tags.jsonl", [{"query": "a?", "response": "b", "reference": "b", "tags": ["travel"]}])
+    tagged = {
+        "query": "a?",
+        "response": "b",
+        "reference": "b",
+        "tags": ["travel"],
+    }
+    lines("tags.jsonl", [tagged])
     ragbench("eval", "tags.jsonl", "-o", "tagged", "-q").ok()
     Path("link").symlink_to("run")
     contents_before = contents()

@@ -82,7 +82,8 @@ def promise(sentence: str) -> Callable[[Test], Test]:
 
 
 def test_each_promise_of_the_page_has_a_test() -> None:
-    bullets = re.findall(r"^- (.+?)(?=\n- |\n\n|\Z)", PAGE.read_text("utf-8"), re.M | re.S)
+    page = PAGE.read_text("utf-8")
+    bullets = re.findall(r"^- (.+?)(?=\n- |\n\n|\Z)", page, re.M | re.S)
     promises = {" ".join(bullet.split()) for bullet in bullets}
     assert promises == {*HERE, *ELSEWHERE}
 
@@ -151,15 +152,17 @@ def rights(path: Path) -> int:
 def test_a_run_folder_is_private(ragbench: Ragbench, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir(mode=0o755)  # by its user, and so it stays as it is
 
-    assert ragbench("eval", lines("a.jsonl", CASES), "--out", "run").code == 0
+    lines("a.jsonl", CASES)
+
+    assert ragbench("eval", "a.jsonl", "--out", "run").code == 0
     assert ragbench("eval", "a.jsonl", "--out", "other").code == 0
 
     assert rights(tmp_path / "other") == 0o700
-    written = {path.name: rights(path) for path in (tmp_path / "run").iterdir()}
+    files = list((tmp_path / "run").iterdir())
     without_data = {".lock", "journal.sqlite-in-flight"}
-    open_to_others = {name for name, mode in written.items() if mode != 0o600}
+    open_to_others = {path.name for path in files if rights(path) != 0o600}
     assert open_to_others <= without_data
-    assert "journal.sqlite" in written
+    assert "journal.sqlite" in {path.name for path in files}
 
 
 @promise("Only you can read a file that a command writes of your data, until you say otherwise.")

@@ -300,9 +300,10 @@ def test_more_malformed_lines_than_lines_cannot_be_allowed(
 def test_chunks_written_as_json_in_a_text_are_opened(
     ragbench: Ragbench, options: tuple[str, ...]
 ) -> None:
-    logged = {"input": QUERY, "output": json.dumps([{"id": "leave", "page_content": LEAVE}])}
+    chunks = [{"id": "leave", "page_content": LEAVE}]
+    dump = write_dump({"input": QUERY, "output": json.dumps(chunks)})
 
-    done = ragbench("validate", write_dump(logged), "--json", "-q", *options).ok()
+    done = ragbench("validate", dump, "--json", "-q", *options).ok()
 
     assert done.json["relevant_chunk_ids"] == ["leave"]
 
@@ -611,7 +612,8 @@ LEAVE_9, DESK_9 = PLANT_9["chunks"]
 def test_a_record_that_changed_is_judged_again(
     ragbench: Ragbench, judged: list[str], change: dict[str, Any]
 ) -> None:
-    ragbench("validate", write_dump(*about_plants(12)), "-o", "v.jsonl", "-q").ok()
+    dump = write_dump(*about_plants(12))
+    ragbench("validate", dump, "-o", "v.jsonl", "-q").ok()
     judged.clear()
     changed = {**PLANT_9, **change}
     dump = write_dump(about_plant(8), changed, about_plant(10))
@@ -626,14 +628,15 @@ def test_a_record_that_changed_is_judged_again(
 def test_a_record_with_another_place_and_query_id_is_not_judged_again(
     ragbench: Ragbench, judged: list[str]
 ) -> None:
-    ragbench("validate", write_dump(*about_plants(12)), "-o", "v.jsonl", "-q").ok()
+    dump = write_dump(*about_plants(12))
+    ragbench("validate", dump, "-o", "v.jsonl", "-q").ok()
     judged.clear()
-    moved = [
+    moved = write_dump(
         {**about_plant(11), "query_id": "n0"},
         {**about_plant(10), "query_id": "n1"},
-    ]
+    )
 
-    ragbench("validate", write_dump(*moved), "-o", "v.jsonl", "-q").ok()
+    ragbench("validate", moved, "-o", "v.jsonl", "-q").ok()
 
     assert judged == []
     assert [verdict["query_id"] for verdict in verdicts_in("v.jsonl")] == ["n0", "n1"]
