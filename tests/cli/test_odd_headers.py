@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.runs import Ragbench
+from tests.cli.runs import Ragbench, read_lines
 
 ENGLISH = """\
 Question asked,Expected answer,Bot reply,Hit 1,Hit 2,OK?
