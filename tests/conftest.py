@@ -41,7 +41,7 @@ def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 # which is then not even imported where the extra is missing, so that it may import at its top.
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
-OF_A_MODULE = re.compile(
+MARK_OF_MODULE = re.compile(
     r'^pytestmark = (?:\[\s*)?pytest\.mark\.extra\("(\w+)"(?:, package="([^"]+)")?\)', re.MULTILINE
 )
 
@@ -52,14 +52,16 @@ def missing(extra: str, package: str | None = None) -> str | None:
     extras = tomllib.loads(PROJECT.read_text("utf-8"))["project"]["optional-dependencies"]
     for requirement in map(Requirement, extras[extra]):
         if requirement.name == "ragbench":
-            if reason := next(filter(None, map(missing, sorted(requirement.extras))), None):
-                return reason
+            for included in sorted(requirement.extras):
+                if reason := missing(included):
+                    return reason
         elif package in (None, requirement.name) and not installed(requirement):
             return f"needs {requirement.name}: pip install 'ragbench[{extra}]'"
     return None
 
 
 def installed(requirement: Requirement) -> bool:
+    """Whether the package is here in a fitting version, or is not for this machine."""
     if requirement.marker is not None and not requirement.marker.evaluate():
         return True
     try:
@@ -94,8 +96,11 @@ class WithoutItsExtra(pytest.Module):
 def pytest_pycollect_makemodule(
     module_path: Path, parent: pytest.Collector
 ) -> pytest.Module | None:
-    found = OF_A_MODULE.search(module_path.read_text("utf-8"))
-    reason = missing(found[1], found[2]) if found else None
+    mark = MARK_OF_MODULE.search(module_path.read_text("utf-8"))
+    if mark is None:
+        return None
+    extra, package = mark.groups()
+    reason = missing(extra, package)
     if reason is None:
         return None
     module: WithoutItsExtra = WithoutItsExtra.from_parent(parent, path=module_path)

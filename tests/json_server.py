@@ -38,15 +38,22 @@ def serving_json(
 
         def respond(self) -> None:
             heard({key.lower(): value for key, value in self.headers.items()})
-            body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            status, said = answer(self.command, self.path, _parsed(body))
-            if said is None:
+            size = int(self.headers.get("content-length") or 0)
+            body = self.rfile.read(size)
+            status, answered = answer(self.command, self.path, _parsed(body))
+            if answered is None:
                 content = b""
+            elif isinstance(answered, bytes):
+                content = answered
             else:
-                content = said if isinstance(said, bytes) else json.dumps(said).encode()
+                content = json.dumps(answered).encode()
             self.send_response(status)
-            known = {"content-type": "application/json", "content-length": str(len(content))}
-            for name, value in {**known, **(headers or {})}.items():
+            sent_headers = {
+                "content-type": "application/json",
+                "content-length": str(len(content)),
+                **(headers or {}),
+            }
+            for name, value in sent_headers.items():
                 self.send_header(name, value)
             self.end_headers()
             if self.command != "HEAD":

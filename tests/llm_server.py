@@ -31,9 +31,8 @@ def instance_of(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None
             return instance_of(schema[key][0], root)
     kind = schema.get("type")
     if kind == "object":
-        return {
-            name: instance_of(inner, root) for name, inner in schema.get("properties", {}).items()
-        }
+        properties = schema.get("properties", {})
+        return {name: instance_of(inner, root) for name, inner in properties.items()}
     if kind == "array":
         return [instance_of(schema.get("items", {}), root)]
     simple = {"string": "text", "integer": 1, "number": 1.0, "boolean": True, "null": None}
@@ -41,20 +40,21 @@ def instance_of(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None
 
 
 def in_prompt(payload: Payload) -> Mapping[str, Any] | None:
-    """The schema that stands in the last message."""
-    shown: str = payload["messages"][-1]["content"]
-    if "JSON schema" not in shown:
+    """The schema that ends the last message."""
+    prompt: str = payload["messages"][-1]["content"]
+    if "JSON schema" not in prompt:
         return None
-    found: Mapping[str, Any] = json.loads(
-        shown[shown.index("\n{", shown.rindex("JSON schema")) + 1 :]
-    )
-    return found
+    heading = prompt.rindex("JSON schema")
+    start = prompt.index("\n{", heading) + 1
+    schema: Mapping[str, Any] = json.loads(prompt[start:])
+    return schema
 
 
 def in_format(payload: Payload) -> Mapping[str, Any] | None:
-    """The schema that a model is held to, or sees; None where it sees none."""
-    held: Mapping[str, Any] = payload.get("response_format", {}).get("json_schema", {})
-    return held.get("schema") or in_prompt(payload)
+    """The schema that a model has to follow, or sees; None where it sees none."""
+    response_format = payload.get("response_format", {})
+    json_schema: Mapping[str, Any] = response_format.get("json_schema", {})
+    return json_schema.get("schema") or in_prompt(payload)
 
 
 def said_by_default(payload: Payload) -> str:
@@ -62,24 +62,28 @@ def said_by_default(payload: Payload) -> str:
 
     A validator quotes the first passage of its evidence, a judge all of them.
     """
-    shown: str = payload["messages"][-1]["content"]
+    prompt: str = payload["messages"][-1]["content"]
     schema = in_format(payload)
     if schema is None:
-        return shown
+        return prompt
     answer = instance_of(schema)
+    question, _, _ = prompt.partition("\n\n")
     if "quotes" in answer:  # of an honest validator
-        answer["quotes"] = json.loads(shown.partition("\n\n")[0])["evidence"][:1]
+        evidence = json.loads(question)["evidence"]
+        answer["quotes"] = evidence[:1]
     if "verdicts" in answer:  # of an honest judge
-        asked = json.loads(shown.partition("\n\n")[0])
-        return support_verdicts(asked, "supported", asked["evidence"])
+        task = json.loads(question)
+        return support_verdicts(task, "supported", task["evidence"])
     return json.dumps(answer)
 
 
-def support_verdicts(asked: Mapping[str, Any], verdict: str, quotes: Sequence[str] = ()) -> str:
-    """What a judge of ``support`` says that gives the same verdict of each statement."""
-    said = {"reason": "r", "quotes": [*quotes], "verdict": verdict}
-    numbers = range(1, len(asked["statements"]) + 1)
-    return json.dumps({"verdicts": [{"number": at, **said} for at in numbers]})
+def support_verdicts(task: Mapping[str, Any], verdict: str, quotes: Sequence[str] = ()) -> str:
+    """The answer of a judge of ``support`` that gives the same verdict of each statement."""
+    verdicts = []
+    for number, _ in enumerate(task["statements"], start=1):
+        row = {"number": number, "reason": "r", "quotes": [*quotes], "verdict": verdict}
+        verdicts.append(row)
+    return json.dumps({"verdicts": verdicts})
 
 
 @dataclass(kw_only=True)
@@ -143,7 +147,8 @@ class Served:
                 writer.close()
 
         server = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=512)
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{self.prefix}"
+        port = server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}{self.prefix}"
         ready.set()
         await self._stop.wait()
         server.close()
@@ -153,26 +158,36 @@ class Served:
 
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """One request of a connection; whether there may be another."""
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        headers = {
-            name.lower(): value.strip()
-            for name, _, value in (line.partition(":") for line in head[1:])
-            if name
-        }
+        head = await reader.readuntil(b"\r\n\r\n")
+        request_line, *header_lines = head.decode("latin-1").split("\r\n")
+        path = request_line.split()[1]
+        headers: dict[str, str] = {}
+        for line in header_lines:
+            name, _, value = line.partition(":")
+            if name:
+                headers[name.lower()] = value.strip()
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         self._in_flight += 1
         self.peak = max(self.peak, self._in_flight)
         try:
-            found = await self.answer(head[0].split()[1], headers, json.loads(body))
+            answered = await self.answer(path, headers, json.loads(body))
         finally:
             self._in_flight -= 1
-        data = found.body.encode()
-        shown = {"content-type": "application/json", **found.headers, "content-length": len(data)}
-        lines = [f"HTTP/1.1 {found.status} X", *(f"{name}: {shown[name]}" for name in shown)]
-        sent = data if found.whole else data[: len(data) // 2]
-        writer.write("\r\n".join([*lines, "", ""]).encode() + sent)
+        writer.write(_on_the_wire(answered))
         await writer.drain()
-        return found.whole
+        return answered.whole
+
+
+def _on_the_wire(answered: Answered) -> bytes:
+    """The head of an answer and its body, or half of the body where the connection is cut."""
+    body = answered.body.encode()
+    headers: dict[str, object] = {"content-type": "application/json", **answered.headers}
+    headers["content-length"] = len(body)
+    lines = [f"HTTP/1.1 {answered.status} X"]
+    for name, value in headers.items():
+        lines.append(f"{name}: {value}")
+    head = "\r\n".join([*lines, "", ""]).encode()
+    return head + (body if answered.whole else body[: len(body) // 2])
 
 
 @dataclass(kw_only=True)
@@ -202,8 +217,10 @@ class FaultServer(Served):
     async def answer(self, path: str, headers: dict[str, str], payload: Payload) -> Answered:
         fault = self._rejected(headers, payload) or self._drawn(payload)
         self.calls.append(Call(path=path, payload=payload, headers=headers, fault=fault))
-        if self.latency or fault == "hang":
-            await asyncio.sleep(3600 if fault == "hang" else self.latency)
+        if fault == "hang":
+            await asyncio.sleep(3600)
+        elif self.latency:
+            await asyncio.sleep(self.latency)
         return self._made(fault, payload)
 
     def _rejected(self, headers: dict[str, str], payload: Payload) -> str | None:
@@ -212,9 +229,11 @@ class FaultServer(Served):
         return "400" if "schema" in payload.get("response_format", {}) else None
 
     def _drawn(self, payload: Payload) -> str | None:
-        asked = json.dumps(payload, sort_keys=True)
-        self._asked[asked] += 1
-        draw = random.Random(f"{self.seed} {self._asked[asked]} {asked}").random()
+        """The fault that a request meets by its seed, its text and how often it came before."""
+        request = json.dumps(payload, sort_keys=True)
+        self._asked[request] += 1
+        times = self._asked[request]
+        draw = random.Random(f"{self.seed} {times} {request}").random()
         for fault, share in self.faults.items():
             draw -= share
             if draw < 0:
@@ -223,25 +242,31 @@ class FaultServer(Served):
 
     def _made(self, fault: str | None, payload: Payload) -> Answered:
         if fault == "401":
-            sent = self.calls[-1].headers.get("authorization", "none").removeprefix("Bearer ")
-            return Answered(401, {}, _error(f"Incorrect API key: {sent}"))
+            sent = self.calls[-1].headers.get("authorization", "none")
+            key = sent.removeprefix("Bearer ")
+            return Answered(401, {}, _error(f"Incorrect API key: {key}"))
         empty = {"choices": [], "data": [], "model": payload["model"]}
-        known = {
+        answers = {
             "429": Answered(429, {"retry-after": self.retry_after}, _error("slow down")),
             "500": Answered(500, {}, _error("the server had an error")),
             "400": Answered(400, {}, _error("response_format is not supported")),
             "garbage": Answered(200, {}, "<html>bad gateway</html>"),
             "empty_choices": Answered(200, {}, json.dumps(empty)),
         }
-        if fault in known:
-            return known[fault]
-        return Answered(200, {}, json.dumps(self._body(fault, payload)), whole=fault != "cut")
+        if fault in answers:
+            return answers[fault]
+        body = self._body(fault, payload)
+        return Answered(200, {}, json.dumps(body), whole=fault != "cut")
 
     def _body(self, fault: str | None, payload: Payload) -> Payload:
         if "input" in payload:
             return self._embedded(payload["input"])
-        said = {"bad_json": 'Sure: {"value": ', "wrong_schema": '{"something": "else"}'}
-        text = said[fault] if fault in said else self.say(payload)
+        if fault == "bad_json":
+            text = 'Sure: {"value": '
+        elif fault == "wrong_schema":
+            text = '{"something": "else"}'
+        else:
+            text = self.say(payload)
         message: Payload = {"role": "assistant", "content": text}
         if fault == "refusal":
             message |= {"content": None, "refusal": "I will not."}
@@ -249,7 +274,7 @@ class FaultServer(Served):
         choices = [{"index": 0, "message": message, "finish_reason": reason}]
         body: Payload = {"id": "x", "model": payload["model"], "choices": choices}
         if self.usage:
-            prompt = sum(len(shown["content"]) // 4 + 4 for shown in payload["messages"])
+            prompt = sum(len(part["content"]) // 4 + 4 for part in payload["messages"])
             answer = len(message["content"] or "") // 4 + 1
             body["usage"] = {
                 "prompt_tokens": prompt,
@@ -259,16 +284,17 @@ class FaultServer(Served):
         return body
 
     def _embedded(self, texts: list[str]) -> Payload:
-        """Vectors that are equal for equal texts; told in reverse, as the interface allows."""
-        data = [
-            {"index": index, "embedding": [float(len(text)), float(sum(text.encode()) % 97)]}
-            for index, text in enumerate(texts)
-        ]
-        tokens = sum(len(text) // 4 + 1 for text in texts)
-        shown: Payload = {"object": "list", "data": data[::-1]}
+        """Vectors that are equal for equal texts; in reverse order, as the interface allows."""
+        data = []
+        for index, text in enumerate(texts):
+            length = float(len(text))
+            checksum = float(sum(text.encode()) % 97)
+            data.append({"index": index, "embedding": [length, checksum]})
+        body: Payload = {"object": "list", "data": data[::-1]}
         if self.usage:
-            shown["usage"] = {"prompt_tokens": tokens, "total_tokens": tokens}
-        return shown
+            tokens = sum(len(text) // 4 + 1 for text in texts)
+            body["usage"] = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return body
 
 
 def _error(message: str) -> str:

@@ -74,49 +74,55 @@ class Hostile(RAGInterface[Any]):
         return list(self.retrieve_with_metadata(query).contexts)
 
     def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
-        at = PAYLOADS.index(query)
-        last = LONG if at == 3 else PAYLOADS[at - 9]
-        texts = [PAYLOADS[at - 1] + " is the gold.", PAYLOADS[at - 2], last]
-        ids = [f"{PAYLOADS[at - 3]} {place}" for place in range(3)]
+        number = PAYLOADS.index(query)
+        texts = [
+            f"{PAYLOADS[number - 1]} is the gold.",
+            PAYLOADS[number - 2],
+            LONG if number == 3 else PAYLOADS[number - 9],
+        ]
+        ids = [f"{PAYLOADS[number - 3]} {place}" for place in range(3)]
         return RetrievalResult(texts, context_ids=ids, scores=[3.0, 2.0, 1.0])
 
     def generate(self, query: str, contexts: list[str]) -> str:
         return self.generate_with_metadata(query, contexts).response
 
     def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
-        at = PAYLOADS.index(query)
-        if at % 9 == 8:
-            raise ValueError(PAYLOADS[at - 4])
-        said = PAYLOADS[at - 5]
-        return GenerationResult(said, multi_responses=[said, PAYLOADS[at - 6]], confidence=0.5)
+        number = PAYLOADS.index(query)
+        if number % 9 == 8:
+            raise ValueError(PAYLOADS[number - 4])
+        response = PAYLOADS[number - 5]
+        candidates = [response, PAYLOADS[number - 6]]
+        return GenerationResult(response, multi_responses=candidates, confidence=0.5)
 
 
 class Changed(Hostile):
     """The same with another chunk and other answers."""
 
     def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
-        at = PAYLOADS.index(query)
-        return RetrievalResult([PAYLOADS[at - 2]], context_ids=[f"{PAYLOADS[at - 3]} x"])
+        number = PAYLOADS.index(query)
+        chunk_id = f"{PAYLOADS[number - 3]} x"
+        return RetrievalResult([PAYLOADS[number - 2]], context_ids=[chunk_id])
 
     def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
-        return GenerationResult(PAYLOADS[PAYLOADS.index(query) - 10], confidence=0.5)
+        number = PAYLOADS.index(query)
+        return GenerationResult(PAYLOADS[number - 10], confidence=0.5)
 
 
 def hostile_cases(payloads: Sequence[str] = PAYLOADS) -> list[Case]:
     """A case for each payload, with payloads in all fields."""
     return [
         Case(
-            id=f"{at} {payload}",
+            id=f"{number} {payload}",
             query=payload,
-            reference=PAYLOADS[at - 7],
-            alternative_references=(PAYLOADS[at - 8],),
-            evidence=(Evidence(text=PAYLOADS[at - 1], document_id=payload),),
+            reference=PAYLOADS[number - 7],
+            alternative_references=(PAYLOADS[number - 8],),
+            evidence=(Evidence(text=PAYLOADS[number - 1], document_id=payload),),
             tags=(payload, "hostile"),
             cluster=payload,
             language="en",
             metadata={payload: payload},
         )
-        for at, payload in enumerate(payloads)
+        for number, payload in enumerate(payloads)
     ]
 
 
@@ -143,8 +149,9 @@ def browser(*flags: str, size: tuple[int, int] = (1280, 900)) -> Generator[Any]:
     with TemporaryDirectory() as profile:
         options = webdriver.ChromeOptions()
         options.binary_location = str(CHROMIUM)
-        shape = f"--window-size={size[0]},{size[1]}"
-        for flag in (*FLAGS, shape, f"--user-data-dir={profile}", *flags):
+        width, height = size
+        own_flags = (f"--window-size={width},{height}", f"--user-data-dir={profile}")
+        for flag in (*FLAGS, *own_flags, *flags):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         driver = webdriver.Chrome(options=options, service=Service(executable_path=str(DRIVER)))

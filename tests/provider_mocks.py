@@ -38,8 +38,9 @@ def words(text: str) -> int:
     return -(-len(text.split()) * 4 // 3)
 
 
-def error(message: str, **more: Any) -> Payload:
-    return {"error": {"message": message, "type": "invalid_request_error", "param": None} | more}
+def error(message: str, **fields: Any) -> Payload:
+    described = {"message": message, "type": "invalid_request_error", "param": None}
+    return {"error": described | fields}
 
 
 NO_MONEY = Told(402, error("Insufficient Balance"))
@@ -114,15 +115,15 @@ class Server(Served):
         return [seen for seen in self.seen if seen.status == 200]
 
     async def answer(self, path: str, headers: dict[str, str], payload: Payload) -> Answered:
-        told = self.checked(payload, headers)
-        usage = told.body.get("usage") if isinstance(told.body, dict) else None
-        self.seen.append(Seen(payload, told.status, usage))
-        return Answered(told.status, told.headers, json.dumps(told.body))
+        reply = self.checked(payload, headers)
+        usage = reply.body.get("usage") if isinstance(reply.body, dict) else None
+        self.seen.append(Seen(payload, reply.status, usage))
+        return Answered(reply.status, reply.headers, json.dumps(reply.body))
 
     def checked(self, payload: Payload, headers: Mapping[str, str]) -> Told:
         row = self.row
-        wanted = {"authorization": f"Bearer {row.key}"} if row.sent is None else row.sent
-        if any(headers.get(name) != value for name, value in wanted.items()):
+        credentials = {"authorization": f"Bearer {row.key}"} if row.sent is None else row.sent
+        if any(headers.get(name) != value for name, value in credentials.items()):
             text = f"Incorrect API key provided: {headers.get('authorization')}."
             return row.no_key or Told(401, error(text))
         if self.is_out_of_money:
@@ -137,29 +138,39 @@ class Server(Served):
 
     def refused(self, payload: Payload) -> Told | None:
         row = self.row
-        if payload.get("response_format", {}).get("type") == "json_schema" and row.no_schema:
+        response_format = payload.get("response_format", {})
+        if response_format.get("type") == "json_schema" and row.no_schema:
             return row.no_schema
-        told = row.refuses(payload)
-        if told is None and row.keeps is None and prompt_tokens(payload) > row.context:
+        refusal = row.refuses(payload)
+        if refusal is not None:
+            return refusal
+        if row.keeps is None and prompt_tokens(payload) > row.context:
             return Told(400, error("This model's maximum context length is exceeded"))
-        return told
+        return None
 
     def codes(self, payload: Payload) -> str | None:
         """What the model finds of what is hidden in a prompt, in the part that it is shown."""
-        shown: str = payload["messages"][-1]["content"]
-        if "three codes" not in shown:
+        prompt: str = payload["messages"][-1]["content"]
+        if "three codes" not in prompt:
             return None
-        row, words = self.row, shown.split()
+        row = self.row
+        words = prompt.split()
         if row.keeps is not None and prompt_tokens(payload) > row.context:
-            words = words[-row.keeps(row.context) * 3 // 4 :]
-        return " ".join(re.findall(r"Code \d is (\d+)", " ".join(words))) or "None."
+            start = -row.keeps(row.context) * 3 // 4
+            words = words[start:]
+        codes = re.findall(r"Code \d is (\d+)", " ".join(words))
+        return " ".join(codes) or "None."
 
     def completed(self, payload: Payload) -> Told:
-        row, schema = self.row, self.row.honours(payload)
-        said = "Ready, as you wish." if schema is None else json.dumps(instance_of(schema))
-        text, reason = self.say(payload) or self.codes(payload) or said, "stop"
+        row = self.row
+        schema = row.honours(payload)
+        default = "Ready, as you wish." if schema is None else json.dumps(instance_of(schema))
+        text = self.say(payload) or self.codes(payload) or default
+        reason = "stop"
         limit = payload.get("max_completion_tokens", payload.get("max_tokens"))
-        prompt, thought, spoken = prompt_tokens(payload), row.thinks(payload), words(text)
+        prompt = prompt_tokens(payload)
+        thought = row.thinks(payload)
+        spoken = words(text)
         if row.keeps is not None and prompt > row.context:
             prompt = row.keeps(row.context)
         if limit is not None and limit <= thought:
@@ -172,19 +183,20 @@ class Server(Served):
             "prompt_tokens": prompt,
             "completion_tokens": spoken + thought,
             "total_tokens": prompt + spoken + thought + row.unlisted,
-            **({"completion_tokens_details": {"reasoning_tokens": thought}} if thought else {}),
-            **row.usage,
         }
+        if thought:
+            usage["completion_tokens_details"] = {"reasoning_tokens": thought}
+        usage |= row.usage
         usage |= row.counts(usage)
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "finish_reason": reason}
-        return Told(
-            200, {"model": payload["model"], "choices": [choice], "usage": usage}, row.headers
-        )
+        body = {"model": payload["model"], "choices": [choice], "usage": usage}
+        return Told(200, body, row.headers)
 
 
-def google(code: int, status: str, message: str, **more: Any) -> Told:
-    return Told(code, [{"error": {"code": code, "message": message, "status": status} | more}])
+def google(code: int, status: str, message: str, **fields: Any) -> Told:
+    described = {"code": code, "message": message, "status": status}
+    return Told(code, [{"error": described | fields}])
 
 
 def google_quota(quota: str, delay: str) -> Told:
@@ -227,8 +239,9 @@ def refused_by_o3(payload: Payload) -> Told | None:
     return Told(400, error(text, param="temperature", code="unsupported_value"))
 
 
-def where(is_wrong: Callable[[Payload], bool], told: Told) -> Callable[[Payload], Told | None]:
-    return lambda payload: told if is_wrong(payload) else None
+def where(is_wrong: Callable[[Payload], bool], reply: Told) -> Callable[[Payload], Told | None]:
+    """Replies so to a request that is wrong."""
+    return lambda payload: reply if is_wrong(payload) else None
 
 
 def refused_by_vllm(context: int, *, newer: bool) -> Callable[[Payload], Told | None]:
@@ -259,8 +272,10 @@ def too_large(status: int, limit: int, text: str) -> Callable[[Payload], Told | 
 
     def refused(payload: Payload) -> Told | None:
         requested = prompt_tokens(payload) + payload.get("max_tokens", 0)
-        told = Told(status, error(text.format(limit, requested), code="rate_limit_exceeded"))
-        return told if requested > limit else None
+        if requested <= limit:
+            return None
+        message = text.format(limit, requested)
+        return Told(status, error(message, code="rate_limit_exceeded"))
 
     return refused
 

@@ -94,8 +94,9 @@ class Unbuilt(Plain):
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current directory: an empty folder with a dataset and a module of RAGs."""
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith(("RAGBENCH_", "OPENAI_"))]:
-        monkeypatch.delenv(name)
+    for name in list(os.environ):
+        if name.startswith(("RAGBENCH_", "OPENAI_")):
+            monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "80")
     # doctor imports every extra in a process of its own, which takes ten seconds.
     monkeypatch.setattr("ragbench_cli.checks.import_problem", lambda _: "")

@@ -66,13 +66,22 @@ Ragbench = Callable[..., Done]
 
 
 def lines(name: str | Path, rows: Iterable[object]) -> str:
-    Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    """Writes a file of JSON lines; its name."""
+    text = "".join(f"{json.dumps(row)}\n" for row in rows)
+    Path(name).write_text(text, "utf-8")
     return str(name)
 
 
 def read_lines(name: str | Path) -> list[Any]:
     """The rows of a file of JSON lines."""
-    return [json.loads(line) for line in Path(name).read_text("utf-8").splitlines()]
+    text = Path(name).read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def row_where(rows: Iterable[Any], **fields: str) -> Any:
+    """The only one of these objects of JSON that has these values."""
+    (row,) = [row for row in rows if row.items() >= fields.items()]
+    return row
 
 
 def own_rag(generate: str, retrieve: str = "return ['a text']") -> str:
@@ -86,9 +95,12 @@ def own_rag(generate: str, retrieve: str = "return ['a text']") -> str:
     return "own.py:Own"
 
 
-def environment(**more: str) -> dict[str, str]:
-    inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    return inherited | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}", **more}
+def environment(**variables: str) -> dict[str, str]:
+    """Of a process that imports ragbench from the checkout, with these variables on top."""
+    inherited = dict(os.environ)
+    inherited.pop("NO_COLOR", None)
+    python_path = f"{ROOT}{os.pathsep}{ROOT / 'cli'}"
+    return {**inherited, "PYTHONPATH": python_path, **variables}
 
 
 def in_python(code: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -125,15 +137,18 @@ def on_a_forge(
     script: str, place: Path, tools: Path, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs the script of a step as a forge does, where these tools are the first to be found."""
-    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
-    known = {"PATH": path, "PYTHONPATH": os.pathsep.join(sys.path), "GITHUB_REPOSITORY": "me/mine"}
+    of_the_forge = {
+        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "GITHUB_REPOSITORY": "me/mine",
+    }
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
         capture_output=True,
         text=True,
         check=False,
         cwd=place,
-        env={**os.environ, **known, **variables},
+        env={**os.environ, **of_the_forge, **variables},
     )
 
 
@@ -143,6 +158,7 @@ def fenced(page: str, language: str) -> list[str]:
 
 
 def printed_by(*programs: str) -> str:
+    """What these programs in Python print."""
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         for program in programs:
             exec(program, {})
@@ -154,24 +170,32 @@ def report(folder: str = "run") -> Any:
 
 
 def cases_of(folder: str | Path = "run") -> list[dict[str, Any]]:
+    """The cases of a run, as its report holds them in JSON."""
     made = report_of(Path(folder))
     rows = [case_object(row, made.metrics) for row in made.rows()]
-    found: list[dict[str, Any]] = msgspec.json.decode(msgspec.json.encode(rows))
-    return found
+    in_json = msgspec.json.encode(rows)
+    cases: list[dict[str, Any]] = msgspec.json.decode(in_json)
+    return cases
 
 
 def checks(done: Done) -> dict[str, tuple[str, str]]:
     """State and detail of what doctor looked at, by name."""
-    return {item["name"]: (item["state"], item["detail"]) for item in json.loads(done.out)}
+    by_name = {}
+    for check in json.loads(done.out):
+        by_name[check["name"]] = (check["state"], check["detail"])
+    return by_name
 
 
 def schema(name: str) -> dict[str, Any]:
-    return dict(json.loads(files("ragbench.views").joinpath(f"{name}.schema.json").read_bytes()))
+    file = files("ragbench.views").joinpath(f"{name}.schema.json")
+    return dict(json.loads(file.read_bytes()))
 
 
 def score(metric: str, folder: str = "run") -> Any:
-    found = {summary["metric"]: summary for summary in report(folder)["summaries"]}
-    return found[metric]["score"], found[metric]["measured"]
+    """The score of a metric, and the number of cases that it was measured on."""
+    summaries = {summary["metric"]: summary for summary in report(folder)["summaries"]}
+    summary = summaries[metric]
+    return summary["score"], summary["measured"]
 
 
 def calls() -> int:

@@ -167,11 +167,16 @@ def test_nothing_is_asked_where_a_package_is_missing_or_broken(
     name, text = kind.file
     if name:
         Path(name).write_text(text, "utf-8")
+
     with FaultServer() as server:
         monkeypatch.setenv("RAGBENCH_LLM_MODEL", "m")
         monkeypatch.setenv("RAGBENCH_LLM_BASE_URL", server.url)
-        (hide if spoil is hide else break_)(kind.package, monkeypatch)
+        if spoil is hide:
+            hide(kind.package, monkeypatch)
+        else:
+            break_(kind.package, monkeypatch)
         done = ragbench("eval", "office", *kind.options, "--out", "run")
+
     assert done.code == 2, done.err
     assert f"the extra '{kind.extra}'" in done.err
     assert f"'ragbench[{kind.extra}]'" in done.err
@@ -188,16 +193,21 @@ def test_variants_are_complete_before_the_first_is_tried(
     ragbench("eval", "office", *PLAIN, "--out", "run").ok()
     Path("calls.log").unlink()
     variants = (
-        "variants:\n  - {name: plain, operators: []}\n  - name: reranked\n    operators:\n"
+        "variants:\n"
+        "  - {name: plain, operators: []}\n"
+        "  - name: reranked\n"
+        "    operators:\n"
         f"      - {{action: rerank, type: cross_encoder, model: '{READER}'}}\n"
     )
     Path("variants.yaml").write_text(variants, "utf-8")
-    asked: list[str] = []
     hide("onnxruntime", monkeypatch)
+    trials: list[str] = []
     monkeypatch.setattr(
-        "ragbench.stages.trial.Trial.take", lambda *_: asked.append("a window of cases")
+        "ragbench.stages.trial.Trial.take", lambda *_: trials.append("a window of cases")
     )
+
     done = ragbench("ablate", "run", "--variants", "variants.yaml")
+
     assert done.code == 2
     assert "pip install 'ragbench[onnx]'" in done.err
-    assert asked == []
+    assert trials == []

@@ -13,6 +13,7 @@ from tests.unit.llm.builders import reply
 
 @pytest.fixture
 def filled(workplace: Path) -> Path:
+    """The file of a cache with three answers of 1970: two of `small`, one of `large`."""
     path = workplace / "reports" / "llm-cache.sqlite"
     with ResponseCache(path, today=lambda: 0.0) as cache:
         for name, model in (("a", "small"), ("b", "small"), ("c", "large")):
@@ -22,11 +23,15 @@ def filled(workplace: Path) -> Path:
 
 @pytest.mark.usefixtures("filled")
 def test_stats(ragbench: Ragbench) -> None:
-    done = ragbench("cache", "stats").ok("3 answers", "stored from 1970-01-01 to 1970-01-01")
-    shown = [line.split()[-2:] for line in done.out.splitlines()[2:]]
-    assert shown == [["large", "faithfulness"], ["small", "faithfulness"]]
-    found = ragbench("cache", "stats", "--json").json
-    assert (found["entries"], found["oldest"]) == (3, 0)
+    as_text = ragbench("cache", "stats")
+    as_json = ragbench("cache", "stats", "--json").json
+
+    as_text.ok("3 answers", "stored from 1970-01-01 to 1970-01-01")
+    _, _, *rows = as_text.out.splitlines()
+    models_and_purposes = [row.split()[-2:] for row in rows]
+    assert models_and_purposes == [["large", "faithfulness"], ["small", "faithfulness"]]
+    assert as_json["entries"] == 3
+    assert as_json["oldest"] == 0
 
 
 @pytest.mark.parametrize(
@@ -40,9 +45,9 @@ def test_stats(ragbench: Ragbench) -> None:
     ],
 )
 def test_prune(ragbench: Ragbench, filled: Path, options: list[str], left: int) -> None:
-    done = (
-        ragbench("cache", "prune", *options).ok().told(f"{3 - left} answers removed, {left} left")
-    )
+    done = ragbench("cache", "prune", *options).ok()
+
+    done.told(f"{3 - left} answers removed, {left} left")
     assert done.out == ""
     with ResponseCache(filled) as cache:
         assert cache.stats().entries == left

@@ -20,7 +20,8 @@ def query_with_chunks(number: int, *, answer_present: bool) -> dict[str, Any]:
         texts.insert(number % 3, WITH_THE_NUMBER.format(thing, number + 2))
     chunks: list[dict[str, Any]] = []
     for position, text in enumerate(texts):
-        chunks.append({"id": f"c{position}", "text": text, "relevant": "has" in text})
+        is_relevant = "has" in text
+        chunks.append({"id": f"c{position}", "text": text, "relevant": is_relevant})
     return {
         "query": f"How many rooms does the {thing} of the north have?",
         "answer_present": answer_present,
@@ -30,7 +31,11 @@ def query_with_chunks(number: int, *, answer_present: bool) -> dict[str, Any]:
 
 def labelled(count: int) -> list[dict[str, Any]]:
     """Queries of which every second one has its answer in the chunks, the first one too."""
-    return [query_with_chunks(number, answer_present=number % 2 == 0) for number in range(count)]
+    records = []
+    for number in range(count):
+        is_even = number % 2 == 0
+        records.append(query_with_chunks(number, answer_present=is_even))
+    return records
 
 
 def calibrate(ragbench: Ragbench, labels: str, *options: str) -> Done:
@@ -44,12 +49,12 @@ def test_a_calibration_shows_how_good_it_is(ragbench: Ragbench) -> None:
 
     printed = done.out.splitlines()
     assert printed[0] == "lexical on 60 labelled queries, 30 with the answer"
-    columns = [line.split() for line in printed]
-    assert ["before", "after,"] in [words[:2] for words in columns]
+    words_of_lines = [line.split() for line in printed]
+    assert ["before", "after,"] in [words[:2] for words in words_of_lines]
     for title in ("answer present", "relevant chunks"):
         row = printed.index(title)
-        figures = [words[0] for words in columns[row + 1 : row + 4]]
-        assert figures == ["precision", "recall", "calibration"]
+        figures = words_of_lines[row + 1 : row + 4]
+        assert [words[0] for words in figures] == ["precision", "recall", "calibration"]
 
 
 def test_queries_without_a_label_and_malformed_ones_are_skipped_and_counted(
@@ -68,12 +73,14 @@ def test_queries_without_a_label_and_malformed_ones_are_skipped_and_counted(
 
 
 def test_validate_uses_a_calibration(ragbench: Ragbench) -> None:
-    calibrate(ragbench, lines("labels.jsonl", labelled(60)), "-o", "mine.json").ok()
+    labels = lines("labels.jsonl", labelled(60))
+    calibrate(ragbench, labels, "-o", "mine.json").ok()
     without_answer = query_with_chunks(1, answer_present=False)
     dump = lines("dump.jsonl", [{"query_id": "q", **without_answer}])
+    command = ("validate", dump, "--json", "-q")
 
-    plain = ragbench("validate", dump, "--json", "-q").json
-    calibrated = ragbench("validate", dump, "--json", "-q", "--calibration", "mine.json").json
+    plain = ragbench(*command).json
+    calibrated = ragbench(*command, "--calibration", "mine.json").json
 
     assert calibrated["answer_probability"] != plain["answer_probability"]
     assert calibrated["answer_present"] is False
@@ -158,12 +165,15 @@ def test_labels_of_a_run_give_the_calibration_of_a_dump_with_the_same_labels(
 
 
 def test_labels_of_answers_and_undecided_ones_do_not_count(ragbench: Ragbench) -> None:
-    records = labelled(40)
-    decided = [label_line(record, float(record["answer_present"])) for record in records[:38]]
-    agreed = label_line(records[0], 1.0, by="bob")
-    partly = label_line(records[38], 0.5)
-    disputed = [label_line(records[39], 0.0), label_line(records[39], 1.0, by="bob")]
-    of_answer = {**label_line(records[0], 0.0), "answer": "Two.", "metric": "support"}
+    *clear, half_clear, unclear = labelled(40)
+    decided = [label_line(record, float(record["answer_present"])) for record in clear]
+    agreed = label_line(clear[0], 1.0, by="bob")
+    partly = label_line(half_clear, 0.5)
+    disputed = [
+        label_line(unclear, 0.0),
+        label_line(unclear, 1.0, by="bob"),
+    ]
+    of_answer = {**label_line(clear[0], 0.0), "answer": "Two.", "metric": "support"}
     labels = lines("labels.jsonl", [*decided, agreed, partly, *disputed, of_answer])
 
     done = calibrate(ragbench, labels, "--json").ok()

@@ -105,7 +105,8 @@ def test_every_script_of_the_action_names_its_shell() -> None:
 
 
 def test_every_input_of_the_action_is_used() -> None:
-    used = re.findall(r"inputs\.([\w-]+)", (ROOT / "action.yml").read_text("utf-8"))
+    file = (ROOT / "action.yml").read_text("utf-8")
+    used = re.findall(r"inputs\.([\w-]+)", file)
 
     assert set(used) == set(ACTION["inputs"])
 
@@ -191,9 +192,10 @@ def test_every_yaml_block_of_the_page_parses() -> None:
 
 
 def test_the_page_gives_the_action_inputs_that_it_has() -> None:
-    workflow, *_ = [block for block in fenced(PAGE, "yaml") if block.startswith("name:")]
+    workflows = [block for block in fenced(PAGE, "yaml") if block.startswith("name:")]
+    workflow = yaml.safe_load(workflows[0])
 
-    action_step = yaml.safe_load(workflow)["jobs"]["evaluate"]["steps"][-1]
+    action_step = workflow["jobs"]["evaluate"]["steps"][-1]
 
     assert set(action_step["with"]) <= set(ACTION["inputs"])
 
@@ -228,8 +230,8 @@ case "$*" in *--paginate*) printf '%s' "$COMMENTS";; esac""",
 
 
 def script_of(steps: list[dict[str, Any]], name: str) -> str:
-    (script,) = [step["run"] for step in steps if step.get("name") == name]
-    return str(script)
+    (step,) = [step for step in steps if step.get("name") == name]
+    return str(step["run"])
 
 
 def ran(done: subprocess.CompletedProcess[str]) -> str:
@@ -255,7 +257,13 @@ def evaluated(ragbench: Ragbench, tmp_path: Path) -> Path:
 
 def run_gate(shell: Shell, **changes: str) -> subprocess.CompletedProcess[str]:
     """Runs the action's gate over the run; an input that is not changed is empty."""
-    inputs = {"OUT": OUT, "CONFIG": "", "BASELINE": "", "MORE": "", "EVALUATED": "0"}
+    inputs = {
+        "OUT": OUT,
+        "CONFIG": "",
+        "BASELINE": "",
+        "MORE": "",
+        "EVALUATED": "0",
+    }
     return shell(script_of(ACTION_STEPS, "Gate"), **(inputs | changes))
 
 
@@ -267,7 +275,8 @@ def test_the_action_evaluates_with_further_arguments(shell: Shell, tmp_path: Pat
     ran(shell(script_of(ACTION_STEPS, "Evaluate"), **inputs))
 
     assert text("output") == "code=0\n"
-    assert json.loads(text(f"{OUT}/manifest.json"))["settings"]["top_k"] == 2
+    manifest = json.loads(text(f"{OUT}/manifest.json"))
+    assert manifest["settings"]["top_k"] == 2
 
 
 @needs_bash
@@ -439,8 +448,7 @@ def gated() -> str:
     """What gitlab's job leaves to the script after it, which is given."""
     program(
         TOOLS / "curl",
-        """printf '%s\\n' "$*" >> curl.log
-case "$*" in *per_page*) printf '%s' "$NOTES";; esac""",
+        'printf \'%s\\n\' "$*" >> curl.log\ncase "$*" in *per_page*) printf \'%s\' "$NOTES";; esac',
     )
     Path("tools/evaluated").write_text("0\n", "utf-8")
     Path("gate.md").write_text("<!-- ragbench-gate -->\n\n#### Checks\n", "utf-8")
@@ -463,7 +471,10 @@ def test_gitlabs_first_note_is_written_with_the_marker_of_its_job(shell: Shell, 
 
 @needs_bash
 def test_gitlabs_later_note_replaces_its_first(shell: Shell, gated: str) -> None:
-    notes = [{"id": 3, "body": "hello"}, {"id": 9, "body": MARKER}]
+    notes = [
+        {"id": 3, "body": "hello"},
+        {"id": 9, "body": MARKER},
+    ]
 
     ran(shell(gated, **MERGE_REQUEST, NOTES=json.dumps(notes)))
 

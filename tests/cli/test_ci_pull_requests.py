@@ -54,33 +54,55 @@ Rows = list[dict[str, Any]]
 Change = Callable[[Path], None]
 
 
-def names(count: int = 60) -> list[str]:
-    return [f"Firm{at:02}x" for at in range(count)]
+FIRMS = range(60)
+
+
+def firm(number: int) -> str:
+    return f"Firm{number:02}x"
 
 
 def cases() -> Rows:
     """Two questions about each of sixty firms."""
-    kinds = (("city", "In which city is"), ("year", "In which year began"))
-    return [
-        {
-            "id": f"{kind}-{at}",
-            "query": f"{words} {name}?",
-            "tags": [kind],
-            "reference": f"town{at:02}" if kind == "city" else f"{1900 + at}",
-            "reference_context_ids": [f"doc{at:02}"],
+    rows: Rows = []
+    for number in FIRMS:
+        name = firm(number)
+        document = {"reference_context_ids": [f"doc{number:02}"]}
+        city = {
+            "id": f"city-{number}",
+            "query": f"In which city is {name}?",
+            "tags": ["city"],
+            "reference": f"town{number:02}",
         }
-        for at, name in enumerate(names())
-        for kind, words in kinds
-    ]
+        year = {
+            "id": f"year-{number}",
+            "query": f"In which year began {name}?",
+            "tags": ["year"],
+            "reference": f"{1900 + number}",
+        }
+        rows += [city | document, year | document]
+    return rows
+
+
+def documents() -> Rows:
+    """One about each firm."""
+    rows: Rows = []
+    for number in FIRMS:
+        name = firm(number)
+        text = f"{name} in town{number:02} since {1900 + number}"
+        rows.append({"id": f"doc{number:02}", "title": name, "text": text})
+    return rows
 
 
 def edited(name: str, edit: Callable[[str], str | None]) -> Change:
+    """Changes the text of a file, which is empty where there is none; None removes the file."""
+
     def changed(folder: Path) -> None:
-        text = edit((folder / name).read_text("utf-8") if (folder / name).exists() else "")
+        path = folder / name
+        text = edit(path.read_text("utf-8") if path.exists() else "")
         if text is None:
-            (folder / name).unlink()
+            path.unlink()
         else:
-            (folder / name).write_text(text, "utf-8")
+            path.write_text(text, "utf-8")
 
     return changed
 
@@ -90,11 +112,13 @@ def file(name: str, content: str | None) -> Change:
 
 
 def data(name: str, change: Callable[[Rows], Rows]) -> Change:
-    def rows(text: str) -> str:
-        found = change([json.loads(line) for line in text.splitlines()])
-        return "".join(f"{json.dumps(row)}\n" for row in found)
+    """Changes the rows of data/NAME.jsonl."""
 
-    return edited(f"data/{name}.jsonl", rows)
+    def changed(text: str) -> str:
+        rows = change([json.loads(line) for line in text.splitlines()])
+        return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+    return edited(f"data/{name}.jsonl", changed)
 
 
 def dataset(change: Callable[[Rows], Rows]) -> Change:
@@ -102,6 +126,7 @@ def dataset(change: Callable[[Rows], Rows]) -> Change:
 
 
 def code(mark: str, line: str, behind: str = "") -> Change:
+    """Puts a line in place of this comment of my_rag.py, and more code behind the module."""
     return edited("my_rag.py", lambda text: text.replace(f"# {mark}", line) + behind)
 
 
@@ -127,8 +152,8 @@ class Forge:
         return (self.home / "gh.log").read_text("utf-8")
 
     def git(self, place: Path, *arguments: str) -> str:
-        named = ("-c", "user.name=me", "-c", "user.email=me@here")
-        command = ["git", "-C", str(place), *named, *arguments]
+        author = ("-c", "user.name=me", "-c", "user.email=me@here")
+        command = ["git", "-C", str(place), *author, *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def clone(self, change: Change = lambda _: None) -> Path:
@@ -150,21 +175,26 @@ class Forge:
         """Pushes to main; whether the workflow started."""
         before = self.git(place, "rev-parse", "origin/main").strip()
         self.git(place, "push", "--quiet", "origin", "HEAD:main")
-        changed = self.git(place, "diff", "--name-only", before, "HEAD").split()
-        if {*changed} <= {*self.workflow[True]["push"]["paths-ignore"]}:
+        changed = set(self.git(place, "diff", "--name-only", before, "HEAD").split())
+        # YAML reads the key `on` of a workflow as True.
+        ignored = set(self.workflow[True]["push"]["paths-ignore"])
+        if changed <= ignored:
             return False
         self.measure_main()
         return True
 
     def measure_main(self) -> None:
-        assert self.run(self.workflow["jobs"]["baseline"], self.clone(), "push"), self.outcomes
+        job = self.workflow["jobs"]["baseline"]
+        assert self.run(job, self.clone(), "push"), self.outcomes
 
     def take_up_the_offer(self) -> bool:
+        """Merges the offered baseline into main; whether the workflow started."""
         place = self.clone()
         self.git(place, "reset", "--quiet", "--hard", "origin/ragbench-baseline")
         return self.push(place)
 
     def run(self, job: dict[str, Any], place: Path, event: str) -> bool:
+        """Runs the steps of a job; whether none failed."""
         self.outcomes = {}
         failed = False
         for step in job["steps"]:
@@ -172,91 +202,120 @@ class Forge:
             self.outcomes[name] = "skipped"
             if "run" not in step or not self.starts(step, failed, event):
                 continue
-            self.evaluations += name == "Evaluate"
-            tools = self.home / "tools"
-            done = on_a_forge(step["run"], place, tools, **self.environment(step, place))
+            if name == "Evaluate":
+                self.evaluations += 1
+            variables = self.environment(step, place)
+            done = on_a_forge(step["run"], place, self.home / "tools", **variables)
             self.outcomes[name] = "failure" if done.returncode else "success"
             failed = failed or done.returncode != 0
         return not failed
 
     def starts(self, step: dict[str, Any], failed: bool, event: str) -> bool:
+        """Whether the condition of a step holds, after a step that failed or after none."""
         condition = str(step.get("if", "success()")).strip("${} ").replace("&&", "and")
-        known = {
+        conclusion = self.outcomes.get("Evaluate", "skipped")
+        variables = {
             "always": lambda: True,
             "success": lambda: not failed,
             "github": SimpleNamespace(event_name=event),
-            "steps": SimpleNamespace(
-                evaluate=SimpleNamespace(conclusion=self.outcomes.get("Evaluate", "skipped"))
-            ),
+            "steps": SimpleNamespace(evaluate=SimpleNamespace(conclusion=conclusion)),
         }
-        return bool(eval(condition, known))  # the conditions of this project's own file
+        return bool(eval(condition, variables))  # the conditions of this project's own file
 
     def environment(self, step: dict[str, Any], place: Path) -> dict[str, str]:
+        """The variables of a step: those of the forge, and its own with their expressions read."""
         facts = {
             "steps.evaluate.outcome": self.outcomes.get("Evaluate", "skipped"),
             "github.event.pull_request.number": "7",
             "github.ref_name": "main",
         }
-        own = {
-            key: re.sub(r"\$\{\{ (.*?) \}\}", lambda found: facts.get(found[1], "x"), str(value))
-            for key, value in step.get("env", {}).items()
-        }
+
+        def fact(expression: re.Match[str]) -> str:
+            return facts.get(expression[1], "x")
+
         temporary = self.home / f"{place.name}-temporary"
         temporary.mkdir(exist_ok=True)
-        summary = str(temporary / "summary")
-        here = {"RAGBENCH": "here", "RUNNER_TEMP": str(temporary), "FORGE": str(self.home)}
-        return {**here, "GITHUB_STEP_SUMMARY": summary, **own}
+        variables = {
+            "RAGBENCH": "here",
+            "RUNNER_TEMP": str(temporary),
+            "FORGE": str(self.home),
+            "GITHUB_STEP_SUMMARY": str(temporary / "summary"),
+        }
+        for name, value in step.get("env", {}).items():
+            variables[name] = re.sub(r"\$\{\{ (.*?) \}\}", fact, str(value))
+        return variables
+
+
+GH = """\
+printf "%s\\n" "$*" >> "$FORGE/gh.log"
+case "$*" in
+*--paginate*) [ ! -f "$FORGE/comment.md" ] || echo 1 ;;
+*body=@*) cp comment.md "$FORGE/comment.md" ;;
+esac"""
+"""The forge's program: it notes its arguments, and keeps the comment."""
+
+
+def project(folder: Path) -> None:
+    """Writes the project of the first push."""
+    write_scaffold(folder)
+    (folder / "my_rag.py").write_text(RAG, "utf-8")
+    (folder / "ragbench.yaml").write_text(GATE, "utf-8")
+    lines(folder / "data" / "cases.jsonl", cases())
+    lines(folder / "data" / "corpus.jsonl", documents())
 
 
 @pytest.fixture(scope="module")
 def forge(tmp_path_factory: pytest.TempPathFactory) -> Forge:
     """A project whose baseline was offered after the first push, and taken up."""
-    made = Forge(tmp_path_factory.mktemp("forge"))
-    for name, script in {
-        "pip": "exit 0",
-        "ragbench": f'exec "{sys.executable}" -m ragbench_cli "$@"',
-        "gh": 'printf "%s\\n" "$*" >> "$FORGE/gh.log"\n'
-        'case "$*" in\n*--paginate*) [ ! -f "$FORGE/comment.md" ] || echo 1 ;;\n'
-        '*body=@*) cp comment.md "$FORGE/comment.md" ;;\nesac',
-    }.items():
-        program(made.home / "tools" / name, script)
-    subprocess.run(
-        ["git", "init", "-q", "--bare", "-b", "main", "origin.git"], cwd=made.home, check=True
-    )
+    forge = Forge(tmp_path_factory.mktemp("forge"))
+    tools = forge.home / "tools"
+    program(tools / "pip", "exit 0")
+    program(tools / "ragbench", f'exec "{sys.executable}" -m ragbench_cli "$@"')
+    program(tools / "gh", GH)
+    new_repository = ["git", "init", "-q", "--bare", "-b", "main", "origin.git"]
+    subprocess.run(new_repository, cwd=forge.home, check=True)
 
-    def project(folder: Path) -> None:
-        write_scaffold(folder)
-        (folder / "my_rag.py").write_text(RAG, "utf-8")
-        (folder / "ragbench.yaml").write_text(GATE, "utf-8")
-        lines(folder / "data" / "cases.jsonl", cases())
-        texts = (f"{name} in town{at:02} since {1900 + at}" for at, name in enumerate(names()))
-        docs = zip(names(), texts, strict=True)
-        lines(
-            folder / "data" / "corpus.jsonl",
-            [
-                {"id": f"doc{at:02}", "title": name, "text": text}
-                for at, (name, text) in enumerate(docs)
-            ],
-        )
-
-    made.git(made.clone(project), "push", "--quiet", "origin", "HEAD:main")
-    made.measure_main()
-    assert not made.take_up_the_offer()
-    return made
+    forge.git(forge.clone(project), "push", "--quiet", "origin", "HEAD:main")
+    forge.measure_main()
+    assert not forge.take_up_the_offer()
+    return forge
 
 
-def some(rows: Rows, share: float) -> Rows:
-    return rows[: round(len(rows) * share)]
+# --- changes of rows
+
+
+def beginning(rows: Rows, share: float) -> Rows:
+    count = round(len(rows) * share)
+    return rows[:count]
 
 
 def reworded(rows: Rows, share: float = 1.0) -> Rows:
-    count = len(some(rows, share))
-    return [{**row, "query": f"Please: {row['query']}"} for row in rows[:count]] + rows[count:]
+    """The same rows, of which a share at the beginning asks in other words."""
+    changed = []
+    for row in beginning(rows, share):
+        changed.append({**row, "query": f"Please: {row['query']}"})
+    unchanged = rows[len(changed) :]
+    return changed + unchanged
 
 
 def added(rows: Rows) -> Rows:
-    more = [{**row, "id": f"new-{row['id']}", "query": f"Say: {row['query']}"} for row in rows[:20]]
-    return rows + more
+    """The same rows, and twenty new ones behind them."""
+    new_rows = []
+    for row in rows[:20]:
+        new_names = {"id": f"new-{row['id']}", "query": f"Say: {row['query']}"}
+        new_rows.append(row | new_names)
+    return rows + new_rows
+
+
+def renamed(rows: Rows) -> Rows:
+    return [{**row, "id": f"q{number}"} for number, row in enumerate(rows)]
+
+
+def inserted_at_the_beginning(rows: Rows) -> Rows:
+    """A new row and all but the last one, under the ids of the rows that were in these places."""
+    new_row = added(rows)[-1]
+    moved = [new_row, *rows[:-1]]
+    return [{**row, "id": old["id"]} for row, old in zip(moved, rows, strict=True)]
 
 
 HASH = "\n\ndef hash_of(text):\n    import zlib\n    return zlib.crc32(text.encode()) % 100\n"
@@ -278,27 +337,22 @@ PULLS: dict[str, tuple[Change, bool, Sequence[str]]] = {
     "questions added": (dataset(added), True, ["| added | 20 | new-city-0"]),
     "questions reworded": (dataset(lambda rows: reworded(rows, 0.3)), True, ["| edited | 36 |"]),
     "ids renamed": (
-        dataset(lambda rows: [{**row, "id": f"q{at}"} for at, row in enumerate(rows)]),
+        dataset(renamed),
         True,
         ["120 of them under another id", "| under another id | 120 | city-0 -> q0"],
     ),
     "a row inserted where ids count rows": (
-        dataset(
-            lambda rows: [
-                {**row, "id": old["id"]}
-                for row, old in zip([added(rows)[-1], *rows[:-1]], rows, strict=True)
-            ]
-        ),
+        dataset(inserted_at_the_beginning),
         True,
         ["119 of them under another id"],
     ),
     "questions removed": (
-        dataset(lambda rows: some(rows, 0.57)),
+        dataset(lambda rows: beginning(rows, 0.57)),
         True,
         ["52 of the baseline's 120 cases are gone or edited"],
     ),
     "a tag removed": (
-        dataset(lambda rows: [r for r in rows if r["tags"] == ["city"]]),
+        dataset(lambda rows: [row for row in rows if row["tags"] == ["city"]]),
         True,
         ["no case has tag:year any more", "tag:year 60 -> 0"],
     ),
@@ -318,7 +372,11 @@ PULLS: dict[str, tuple[Change, bool, Sequence[str]]] = {
         False,
         ["**error rate 59 of 120 cases failed"],
     ),
-    "four of five removed": (dataset(lambda rows: some(rows, 0.2)), False, ["cases in common"]),
+    "four of five removed": (
+        dataset(lambda rows: beginning(rows, 0.2)),
+        False,
+        ["cases in common"],
+    ),
     "the corpus reworded": (
         data("corpus", lambda docs: [{**doc, "text": f"Nothing {doc['id']}"} for doc in docs]),
         False,
@@ -374,13 +432,18 @@ FEW = (
 
 
 def check(forge: Forge, name: str) -> None:
-    change, passes, said = PULLS[name]
+    """One of PULLS ends as its row says, with these parts in its comment."""
+    change, passes, parts = PULLS[name]
     (forge.home / "comment.md").write_text("an earlier one: all passed", "utf-8")
-    assert forge.pull(change) is passes, (name, forge.comment)
+
+    is_green = forge.pull(change)
+
     comment = forge.comment
+    assert is_green is passes, (name, comment)
     assert comment.startswith("<!-- ragbench-gate x-x -->\n")
     flat = " ".join(comment.replace("\\", "").split())
-    assert not [part for part in said if part not in flat], comment
+    for part in parts:
+        assert part in flat, comment
     assert "an earlier one" not in comment
     assert len(comment) < 65_536
     if passes and WARNED not in comment and "How the dataset changed" not in comment:
@@ -399,14 +462,17 @@ def test_every_other_pull_request(forge: Forge, name: str) -> None:
 
 
 def test_main_offers_its_runs_and_merging_them_starts_nothing(forge: Forge) -> None:
-    before = forge.evaluations
+    evaluations_before = forge.evaluations
     # The second merge comes before the first offer is taken up: both runs are offered.
     assert forge.push(forge.clone(code("generation", "contexts = list(contexts)  # again")))
     assert forge.push(forge.clone(code("again", "# once more")))
-    assert not forge.take_up_the_offer()
-    assert forge.evaluations == before + 2
-    kept = json.loads((forge.clone() / "ragbench-baseline.json").read_text("utf-8"))
-    assert len(kept["runs"]) == 3
+
+    starts_the_workflow = forge.take_up_the_offer()
+
+    assert not starts_the_workflow
+    assert forge.evaluations == evaluations_before + 2
+    baseline = json.loads((forge.clone() / "ragbench-baseline.json").read_text("utf-8"))
+    assert len(baseline["runs"]) == 3
     assert "pr create --base main --head ragbench-baseline --fill" in forge.log
     assert "statuses/" in forge.log
     assert "state=success --field context=evaluate" in forge.log

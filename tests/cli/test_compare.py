@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from ragbench_cli.main import main
-from tests.cli.runs import PELLORIN, Ragbench, report, schema
+from tests.cli.runs import PELLORIN, Ragbench, report, row_where, schema
 
 SCHEMA = schema("comparison")
 SETTINGS: dict[str, dict[str, float]] = {
@@ -55,7 +55,7 @@ def test_a_comparison_as_data_follows_its_schema(comparison: Any) -> None:
 
 
 def test_fewer_contexts_find_less(comparison: Any) -> None:
-    (recall,) = [metric for metric in comparison["metrics"] if metric["name"] == "recall@5"]
+    recall = row_where(comparison["metrics"], name="recall@5")
 
     (difference,) = recall["differences"]
     assert difference["difference"] < 0
@@ -64,17 +64,16 @@ def test_fewer_contexts_find_less(comparison: Any) -> None:
 
 
 def test_the_figures_are_those_of_the_reports(comparison: Any, runs: Runs) -> None:
-    (recall,) = [metric for metric in comparison["metrics"] if metric["name"] == "recall@5"]
-    summaries = report(runs["five"])["summaries"]
+    recall = row_where(comparison["metrics"], name="recall@5")
+    summary = row_where(report(runs["five"])["summaries"], metric="recall@5")
 
-    (summary,) = [row for row in summaries if row["metric"] == "recall@5"]
     figure = recall["figures"][0]
     assert figure["score"] == summary["score"]
     assert figure["measured"] == summary["measured"]
 
 
 def test_a_figure_that_is_no_mean_over_cases_is_not_tested(comparison: Any) -> None:
-    (calibration,) = [metric for metric in comparison["metrics"] if metric["name"] == "ECE"]
+    calibration = row_where(comparison["metrics"], name="ECE")
 
     assert calibration["untested"] == "its figure is not a mean over cases"
 
@@ -109,7 +108,8 @@ def test_ten_runs_keep_every_figure(
         figures = []
         for metric in metrics:
             figure = metric["figures"][run]
-            figures.append(f"{figure['score']:.3f}{''.join(figure['better_than'])}")
+            worse_runs = "".join(figure["better_than"])
+            figures.append(f"{figure['score']:.3f}{worse_runs}")
         letter, *cells = lines[heading + 1 + run].split()
         assert letter == LETTERS[run]
         assert [cell.translate(RAISED) for cell in cells] == figures
@@ -138,7 +138,10 @@ def test_the_same_runs_give_the_same_bytes(
 ) -> None:
     command = ("compare", *runs.values(), *form)
 
-    assert ragbench(*command).ok().out == ragbench(*command).ok().out
+    done = ragbench(*command).ok()
+    repeated = ragbench(*command).ok()
+
+    assert repeated.out == done.out
 
 
 def test_a_page_is_written_beside_the_table(ragbench: Ragbench, runs: Runs) -> None:

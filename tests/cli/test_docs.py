@@ -16,17 +16,23 @@ from ragbench_cli.main import app
 
 ROOT = Path(__file__).parents[2]
 GENERATOR = ROOT / ".ci" / "generate_docs.py"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
 @pytest.mark.parametrize("name", ["cli.md", "metrics.md", "operators.md", "python.md"])
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     path = ROOT / "docs" / name
+    generator = runpy.run_path(str(GENERATOR))
 
-    expected: dict[Path, str] = runpy.run_path(str(GENERATOR))["pages"]()
+    expected: dict[Path, str] = generator["pages"]()
 
-    assert path.read_text("utf-8") == expected[path], f"run python {GENERATOR.relative_to(ROOT)}"
+    way_on = f"run python {GENERATOR.relative_to(ROOT)}"
+    assert path.read_text("utf-8") == expected[path], way_on
 
 
 def test_the_index_lists_every_guide() -> None:

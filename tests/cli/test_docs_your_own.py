@@ -127,9 +127,10 @@ def test_every_operators_document_on_the_page_on_rerankers_can_be_built(
 ) -> None:
     carried_out(RERANKER, ragbench)
 
-    files = [yaml.safe_load(block.text) for block in blocks(RERANKER) if block.language == "yaml"]
-    assert len(files) == 3
-    for file in files:
+    yaml_blocks = [block for block in blocks(RERANKER) if block.language == "yaml"]
+    assert len(yaml_blocks) == 3
+    for block in yaml_blocks:
+        file = yaml.safe_load(block.text)
         for stage in file.get("variants", [file]):
             for operator in stage["operators"]:
                 assert isinstance(build_operator(operator), Operator)

@@ -26,14 +26,17 @@ def wait(*_):
 def system(act: str, *, is_async: bool = False) -> None:
     """Writes a system that answers every question, and does something at the second one."""
     answer = "{'contexts': ['a text'], 'response': 'a'}"
-    word = "async def" if is_async else "def"
-    Path("system.py").write_text(
-        f"{IMPORTS}\n{word} ask(query):\n"
-        f"    if query == 'q2':\n        {act}\n"
-        f"    return {answer}\n",
-        encoding="utf-8",
+    definition = "async def" if is_async else "def"
+    program = (
+        f"{IMPORTS}\n"
+        f"{definition} ask(query):\n"
+        "    if query == 'q2':\n"
+        f"        {act}\n"
+        f"    return {answer}\n"
     )
-    lines("cases.jsonl", [{"query": f"q{number}", "reference": "a"} for number in (1, 2, 3)])
+    Path("system.py").write_text(program, encoding="utf-8")
+    cases = [{"query": query, "reference": "a"} for query in ("q1", "q2", "q3")]
+    lines("cases.jsonl", cases)
 
 
 def evaluate(*options: str) -> subprocess.CompletedProcess[str]:
@@ -51,11 +54,11 @@ def evaluate(*options: str) -> subprocess.CompletedProcess[str]:
 
 def failures() -> dict[str, str]:
     """The failure of each question of the run that has one."""
-    found: dict[str, str] = {}
+    type_by_query: dict[str, str] = {}
     for case in cases_of("run"):
         for failure in case["failures"]:
-            found[case["query"]] = failure["type"]
-    return found
+            type_by_query[case["query"]] = failure["type"]
+    return type_by_query
 
 
 @pytest.mark.usefixtures("workplace")
@@ -150,12 +153,12 @@ def test_a_fork_that_returns_is_no_second_run() -> None:
 def test_a_case_that_ends_the_process_is_named_by_the_next_command() -> None:
     system("faulthandler.disable(); ctypes.string_at(0)")
 
-    first = evaluate()
-    second = evaluate()
+    crashed = evaluate()
+    continued = evaluate()
 
-    assert first.returncode < 0
-    assert second.returncode == 0, second.stderr
-    assert "was being asked when an earlier process ended" in second.stderr
+    assert crashed.returncode < 0
+    assert continued.returncode == 0, continued.stderr
+    assert "was being asked when an earlier process ended" in continued.stderr
     assert failures() == {"q2": "ProcessDied"}
 
 

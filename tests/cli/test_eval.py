@@ -21,54 +21,59 @@ def next_command(done: Any) -> list[str]:
 
 
 def test_the_baseline_is_evaluated_by_its_name(ragbench: Ragbench) -> None:
-    done = ragbench(
-        *("eval", "office", "--rag", "baseline"),
-        *("-o", "run", "-m", "recall@5,hit_rate@1,token_f1"),
-    ).ok()
+    options = ("--rag", "baseline", "-o", "run", "-m", "recall@5,hit_rate@1,token_f1")
+
+    done = ragbench("eval", "office", *options).ok()
+
     assert done.out.startswith("baseline on office: 3 cases\nmetric ")
     assert score("recall@5") == (1.0, 2)
     assert "report  run/report.html" in done.err
-    assert all(Path("run", name).is_file() for name in ("report.json", "report.md", "cases.csv"))
+    for name in ("report.json", "report.md", "cases.csv"):
+        assert Path("run", name).is_file()
 
 
 def test_ids_of_another_space_are_not_comparable(ragbench: Ragbench) -> None:
-    lines(
-        "a.jsonl",
-        (
-            {
-                "user_input": "Question?",
-                "retrieved_contexts": ["text"],
-                "retrieved_context_ids": [f"row-{n}"],
-                "reference_context_ids": [f"page-{n}"],
-            }
-            for n in range(3)
-        ),
-    )
+    rows = []
+    for number in range(3):
+        row = {
+            "user_input": "Question?",
+            "retrieved_contexts": ["text"],
+            "retrieved_context_ids": [f"row-{number}"],
+            "reference_context_ids": [f"page-{number}"],
+        }
+        rows.append(row)
+    lines("a.jsonl", rows)
+
     done = ragbench("eval", "a.jsonl", "-o", "run", "-m", "recall@5,nDCG@10").ends(3)
-    said = "comparable: Retrieval was not compared with the gold"
+
+    message = "comparable: Retrieval was not compared with the gold"
     reason = "none of 3 retrieved ids (such as 'row-0') is one of the gold's (such as 'page-0')"
-    assert done.flat.startswith(f"not {said}: {reason}")
+    assert done.flat.startswith(f"not {message}: {reason}")
     assert score("recall@5") == (None, 0)
     assert "0.000" not in done.out
-    assert f"- Not {said}" in Path("run/report.md").read_text("utf-8")
+    assert f"- Not {message}" in Path("run/report.md").read_text("utf-8")
 
 
 def test_a_stage_that_gave_nothing_at_all_ends_with_2(ragbench: Ragbench) -> None:
-    """Retrieval works, the key of the language model is dead."""
+    # Retrieval works, the key of the language model is dead.
     dead = own_rag("raise PermissionError('401')")
-    ragbench("eval", "office", "--rag", dead, "-o", "run", "-m", "token_f1").refused(
-        "Error: no call of generate succeeded."
-    )
-    done = ragbench("eval", "office", "--rag", "rags.py:Broken", "-o", "broken").refused()
-    assert done.err.endswith("Error: no call succeeded, so nothing was measured.\n")
-    assert "retrieve  3 failed" in done.out and "ragbench export" not in done.err
-    # Nothing was measured, which is another thing than answers that are wrong.
-    assert "Right:" not in done.out
+    without_answers = ragbench("eval", "office", "--rag", dead, "-o", "run", "-m", "token_f1")
+    without_answers.refused("Error: no call of generate succeeded.")
+
+    # Retrieval fails already. Nothing was measured, which is another thing than wrong answers.
+    broken = ragbench("eval", "office", "--rag", "rags.py:Broken", "-o", "broken").refused()
+    assert broken.err.endswith("Error: no call succeeded, so nothing was measured.\n")
+    assert "retrieve  3 failed" in broken.out
+    assert "ragbench export" not in broken.err
+    assert "Right:" not in broken.out
     assert report("broken")["answers"]["failed"] == 3
     assert "Right:" not in Path("broken/report.md").read_text("utf-8")
+
     # Answers that come without contexts are some, though each other call fails.
-    Path("some.py").write_text("def ask(question):\n    return {'o': '27'}[question[1]]\n", "utf-8")
-    ragbench("eval", "office", "--rag", "some.py:ask", "-o", "s", "-m", "token_f1").ok("2 failed")
+    function = "def ask(question):\n    return {'o': '27'}[question[1]]\n"
+    Path("some.py").write_text(function, "utf-8")
+    partly = ragbench("eval", "office", "--rag", "some.py:ask", "-o", "s", "-m", "token_f1")
+    partly.ok("2 failed")
 
 
 @pytest.mark.parametrize(("share", "code"), [("0.2", 1), ("0.4", 0), ("1", 0)])
@@ -76,52 +81,66 @@ def test_more_failed_cases_than_allowed_end_with_1(
     ragbench: Ragbench, share: str, code: int
 ) -> None:
     command = ("eval", "office", "--rag", "rags.py:Failing", "-o", "run", "-m", "token_f1")
+
     done = ragbench(*command, "--max-error-rate", share).ends(code)
+
     error = "Error: too many cases failed: generate 1 of 3 (--max-error-rate 0.2)."
     assert (error in done.err) == (code == 1)
 
 
 def test_without_out_the_same_command_finds_its_run_again(ragbench: Ragbench) -> None:
     command = ("eval", "office", "--rag", "rags.py:Plain")
+
     ragbench(*command)
     ragbench(*command)
     ragbench(*command, "--limit", "2")
-    runs = sorted(path.name for path in Path("reports").iterdir())
-    assert len(runs) == 2
-    assert all(name.startswith("office-Plain-") for name in runs)
+
+    names = [path.name for path in Path("reports").iterdir()]
+    assert len(names) == 2
+    for name in names:
+        assert name.startswith("office-Plain-")
     assert calls() == 3 + 3 + 2
 
 
 def test_failures_are_printed_and_the_next_command_is_named(ragbench: Ragbench) -> None:
     command = ("eval", "office", "--rag", "rags.py:Failing", "-o", "run", "--fresh")
+
     done = ragbench(*command).ok("generate  2 answered, 1 failed")
-    flat = done.flat
-    assert "generate, 1 case: ValueError: no [bold]desk[/nothing] here (as in: When is" in flat
-    again = "ragbench eval office --rag rags.py:Failing -o run --retry-failed"
-    assert f"retry   {again}\n" in done.err
+
+    error = "generate, 1 case: ValueError: no [bold]desk[/nothing] here (as in: When is"
+    assert error in done.flat
+    next_line = "ragbench eval office --rag rags.py:Failing -o run --retry-failed"
+    assert f"retry   {next_line}\n" in done.err
 
     Path("mended").touch()
-    assert "failed" in ragbench(*again.split()[1:-1]).out  # a failure is kept until it is asked for
-    assert "failed" not in ragbench(*again.split()[1:]).out
+    *same_command, retry_failed = next_line.split()[1:]
+    # A failure is kept until it is asked for.
+    assert "failed" in ragbench(*same_command).out
+    assert "failed" not in ragbench(*same_command, retry_failed).out
     assert calls() == 3 + 2 * 3  # what had worked was not called again, but to compare it
 
 
 @pytest.mark.extra("http")
 def test_an_address_where_nobody_is_ends_the_run_with_one_error(ragbench: Ragbench) -> None:
     rag = ("--rag", "http://127.0.0.1:9", "--rag-args", '{"retries": 1}')
+
     done = ragbench("eval", "office", *rag, "-o", "run").refused()
-    last = "http://127.0.0.1:9/retrieve cannot be reached after 2 attempts: "
-    assert done.err.splitlines()[-1].startswith(f"Error: {last}")
+
+    error = "Error: http://127.0.0.1:9/retrieve cannot be reached after 2 attempts: "
+    assert done.err.splitlines()[-1].startswith(error)
     assert ragbench("report", "run").out.count("failed") == 0  # nothing is to be retried
 
 
 def test_documents_lie_beside_a_case_file_or_elsewhere(ragbench: Ragbench) -> None:
     command = ("eval", "office/cases.jsonl", "--rag", "baseline", "-m", "recall@5", "-o")
+
     assert ragbench(*command, "run").code == 0
     assert report()["manifest"]["dataset"]["name"] == "office"
+
     Path("office/corpus.jsonl").rename("pages.jsonl")
     assert ragbench(*command, "other", "--corpus", "pages.jsonl").code == 0
-    assert score("recall@5", "run") == score("recall@5", "other") == (1.0, 2)
+    assert score("recall@5", "run") == (1.0, 2)
+    assert score("recall@5", "other") == (1.0, 2)
 
 
 def test_options_come_from_the_environment(
@@ -130,39 +149,46 @@ def test_options_come_from_the_environment(
     values = {"LIMIT": "2", "RAG": "rags.py:Plain", "OUT": "run", "METRICS": "MRR", "JSON": "1"}
     for name, value in values.items():
         monkeypatch.setenv(f"RAGBENCH_EVAL_{name}", value)
-    found = ragbench("eval", "office", "--rag", "baseline").json
-    assert found["manifest"]["dataset"]["cases"] == 2
-    assert [summary["metric"] for summary in found["summaries"]] == ["MRR"]
-    # What is said on the command line counts more.
-    assert (
-        ragbench("eval", "office", "--rag", "baseline", "--limit", "1").json["manifest"]["dataset"][
-            "cases"
-        ]
-        == 1
-    )
+    command = ("eval", "office", "--rag", "baseline")
+
+    by_environment = ragbench(*command).json
+    by_option = ragbench(*command, "--limit", "1").json
+
+    assert by_environment["manifest"]["dataset"]["cases"] == 2
+    assert [summary["metric"] for summary in by_environment["summaries"]] == ["MRR"]
+    # An option of the command line counts more.
+    assert by_option["manifest"]["dataset"]["cases"] == 1
 
 
 def test_an_error_in_the_users_code_can_be_located(ragbench: Ragbench) -> None:
     command = ("eval", "office", "--rag", "rags.py:Unbuilt")
+
     done = ragbench(*command)
-    assert (done.code, done.out) == (2, "")
+    located = ragbench("--traceback", *command)
+
+    assert done.code == 2
+    assert done.out == ""
     assert done.err.splitlines()[1] == f"Where: ragbench --traceback {' '.join(command)}"
-    assert "Where:" not in ragbench("--traceback", *command).refused('rags.py", line').err
+    located.refused('rags.py", line')
+    assert "Where:" not in located.err
 
 
 def test_after_a_run_without_gold_the_next_command_needs_none(ragbench: Ragbench) -> None:
     rows = [{"query": "How many days of leave are there?"}, {"query": "When is the desk open?"}]
     bare = lines("bare.jsonl", rows)
+
     done = ragbench("eval", bare, "--rag", "rags.py:Plain", "--out", "run", "--fresh").ok()
+
     assert NO_GOLD in done.err
-    # The command is exact: it runs, over what the run holds, and asks no RAG.
-    asked = calls()
-    evidence = next_command(done)
-    assert evidence[-2:] == ["--validate", "lexical"]
-    support = next_command(ragbench(*evidence).ok("answer in the chunks"))
+    # Each command is exact: it runs, over the answers of the run, and asks no RAG.
+    calls_before = calls()
+    validation = next_command(done)
+    assert validation[-2:] == ["--validate", "lexical"]
+    validated = ragbench(*validation).ok("answer in the chunks")
+    support = next_command(validated)
     assert support[-5:] == ["-m", "support", "--llm-model", "MODEL", "--dry-run"]
     assert ragbench(*support).code == 0
-    assert calls() == asked
+    assert calls() == calls_before
 
 
 @pytest.mark.parametrize(
@@ -189,14 +215,20 @@ def test_what_is_missing_for_a_comparison_is_named(
     ragbench: Ragbench, row: dict[str, Any], lacking: str
 ) -> None:
     lines("r.jsonl", [{"query": "When does it open?", **row}])
-    ragbench("eval", "r.jsonl", "-o", "r").ok().told(f"Nothing to compare with: {lacking}.\n")
+
+    done = ragbench("eval", "r.jsonl", "-o", "r").ok()
+
+    done.told(f"Nothing to compare with: {lacking}.\n")
 
 
 def test_gold_that_nothing_could_be_compared_with_is_not_called_missing(ragbench: Ragbench) -> None:
     assert NO_GOLD not in ragbench(*PLAIN).err
     assert ragbench(*PLAIN, "--quiet").err == ""
+
+    # A reference, and no answer to compare it with.
     lines("r.jsonl", [{"query": "q", "reference": "r", "retrieved_contexts": ["c"]}])
     assert NO_GOLD not in ragbench("eval", "r.jsonl", "-o", "r", "-m", "token_f1").err
+
     # Every answer declines: exact_match has no value, and yet there are references.
     shy = own_rag('return "I don\'t know."')
     silent = ragbench("eval", "office", "--rag", shy, "--out", "s", "-m", "exact_match")
@@ -209,21 +241,28 @@ def test_the_ordinary_run_fits_one_screen_and_ends_with_one_command(
     ragbench: Ragbench, workplace: Path
 ) -> None:
     done = ragbench("eval", str(PELLORIN), "--rag", "baseline", "--out", "run")
+
     lines = done.err.splitlines() + done.out.splitlines()
+    next_lines = [line for line in lines if line.startswith("next ")]
     assert len(lines) <= 24
-    assert [line for line in lines if line.startswith("next ")] == ["next    ragbench explain run"]
+    assert next_lines == ["next    ragbench explain run"]
     assert "more    2 notes: ragbench report run" in lines
     assert "not measured" not in done.out
     assert "end_to_end_f1" not in done.out
     assert next_command(done) == ["explain", "run"]
-    worst = ragbench("explain", "run", "--json").json["worst"]["declined"][0]
-    explained = ragbench("explain", "run", worst)
+
+    worst_cases = ragbench("explain", "run", "--json").json["worst"]
+    explained = ragbench("explain", "run", worst_cases["declined"][0])
     assert len(explained.out.splitlines()) <= 22
-    full = ragbench(*shlex.split(explained.err.removeprefix("more: ragbench ")))
-    assert len(full.out.splitlines()) > len(explained.out.splitlines())
-    # What the screen leaves out is in the report.
+
+    more_command = explained.err.removeprefix("more: ragbench ")
+    in_full = ragbench(*shlex.split(more_command))
+    assert len(in_full.out.splitlines()) > len(explained.out.splitlines())
+
+    # Lines that the screen leaves out are in the report.
     report = ragbench("report", "run").out
-    assert all(each in report for each in ("precision@5", "time per case", "notes"))
+    for part in ("precision@5", "time per case", "notes"):
+        assert part in report
 
 
 def test_a_quiet_run_prints_its_folder_alone(ragbench: Ragbench) -> None:

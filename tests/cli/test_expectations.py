@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runs import Ragbench
+from tests.cli.runs import Ragbench, lines
 
 CASES = [
     {
@@ -42,15 +42,19 @@ def run(ragbench: Ragbench) -> str:
 
 
 def test_expectations_are_measured_where_cases_have_some(ragbench: Ragbench, run: str) -> None:
-    assert "expectations 0.500" in ragbench("report", run).ok().flat
+    done = ragbench("report", run).ok()
+
+    assert "expectations 0.500" in done.flat
     assert "expectations" in Path(run, "cases.csv").read_text(encoding="utf-8")
 
 
 def test_those_that_do_not_hold_are_named(ragbench: Ragbench, run: str) -> None:
-    ragbench("explain", run, "wrong").ok(
-        'does not hold: must contain "10"', 'does not hold: must not contain "<b>fee</b>"'
-    )
-    assert "does not hold" not in ragbench("explain", run, "right").ok().out
+    wrong = ragbench("explain", run, "wrong").ok()
+    right = ragbench("explain", run, "right").ok()
+
+    assert 'does not hold: must contain "10"' in wrong.out
+    assert 'does not hold: must not contain "<b>fee</b>"' in wrong.out
+    assert "does not hold" not in right.out
     page = Path(run, "report.html").read_text(encoding="utf-8")
     assert "Expectations that do not hold: 2 of 2" in page
     assert "&lt;b&gt;fee&lt;/b&gt;" in page
@@ -58,7 +62,9 @@ def test_those_that_do_not_hold_are_named(ragbench: Ragbench, run: str) -> None:
 
 def test_the_report_in_markdown_names_them_with_their_case(run: str) -> None:
     report = Path(run, "report.md").read_text(encoding="utf-8")
-    section = report.partition("## Expectations that do not hold")[2].partition("\n## ")[0]
+
+    _, _, from_heading = report.partition("## Expectations that do not hold")
+    section, _, _ = from_heading.partition("\n## ")
     assert "In 1 case." in section
     assert '| wrong | must contain "10" |' in section
     assert "must not contain" in section
@@ -67,20 +73,24 @@ def test_the_report_in_markdown_names_them_with_their_case(run: str) -> None:
 
 def test_the_report_has_no_such_section_if_all_hold(ragbench: Ragbench) -> None:
     Path("cases.jsonl").write_text(json.dumps(CASES[0]), encoding="utf-8")
+
     ragbench("eval", "cases.jsonl", "-o", "run").ok()
-    assert "do not hold" not in Path("run", "report.md").read_text(encoding="utf-8")
+
+    report = Path("run", "report.md").read_text(encoding="utf-8")
+    assert "do not hold" not in report
 
 
 def test_a_gate_names_them_on_the_screen_and_in_its_files(ragbench: Ragbench, run: str) -> None:
-    done = ragbench(
-        "gate", run, "--min", "expectations=1", "--md", "gate.md", "--junit", "gate.xml"
-    )
+    gate = ("gate", run, "--min", "expectations=1")
+
+    done = ragbench(*gate, "--md", "gate.md", "--junit", "gate.xml")
+    verdict = ragbench(*gate, "--json").json
+
     assert done.code == 1
     assert "expectations that do not hold: 1 case" in done.flat
     assert 'wrong: must contain "10"; must not contain "<b>fee</b>"' in done.flat
     assert '| wrong | must contain "10" |' in Path("gate.md").read_text(encoding="utf-8")
     assert "wrong: must contain" in Path("gate.xml").read_text(encoding="utf-8")
-    verdict = json.loads(ragbench("gate", run, "--min", "expectations=1", "--json").out)
     (case,) = verdict["unfulfilled"]["cases"]
     assert case["id"] == "wrong"
     assert case["expectations"][0] == 'must contain "10"'
@@ -93,38 +103,40 @@ def test_a_gate_that_passes_names_none(ragbench: Ragbench, run: str) -> None:
 
 def answered(folder: str, answers: list[str]) -> str:
     """The source of a run in which each case wants the word ``yes``, and forbids ``maybe``."""
-    cases = [
-        {
+    cases = []
+    for number, answer in enumerate(answers):
+        case = {
             "id": f"q{number}",
             "query": f"Question {number}?",
             "must_contain": "yes",
             "must_not_contain": "maybe",
             "response": answer,
         }
-        for number, answer in enumerate(answers)
-    ]
-    path = f"{folder}.jsonl"
-    Path(path).write_text("\n".join(map(json.dumps, cases)), encoding="utf-8")
-    return path
+        cases.append(case)
+    return lines(f"{folder}.jsonl", cases)
 
 
 def test_a_loss_fails_the_gate_and_those_that_held_before_are_marked(ragbench: Ragbench) -> None:
     before = answered("before", ["Oh yes."] * 29 + ["Only blue."])
     after = answered("after", ["Only blue."] * 30)
-    for folder, source in (("main", before), ("branch", after)):
-        ragbench("eval", source, "-o", folder, "-m", "expectations").ok()
+    ragbench("eval", before, "-o", "main", "-m", "expectations").ok()
+    ragbench("eval", after, "-o", "branch", "-m", "expectations").ok()
     options = ("--baseline", "main", "--max-drop", "expectations=0.02", "--json")
+
     done = ragbench("gate", "branch", *options)
+
     assert done.code == 1
-    found = json.loads(done.out)["unfulfilled"]
-    assert found["total"] == 30
-    held = {case["id"]: case["held_before"] for case in found["cases"]}
-    assert held["q0"] == ['must contain "yes"']
-    assert held["q29"] == []
+    unfulfilled = done.json["unfulfilled"]
+    assert unfulfilled["total"] == 30
+    held_before = {case["id"]: case["held_before"] for case in unfulfilled["cases"]}
+    assert held_before["q0"] == ['must contain "yes"']
+    assert held_before["q29"] == []
 
 
 def test_a_gate_holds_them(ragbench: Ragbench, run: str) -> None:
-    ragbench("gate", run, "--min", "expectations=1").ends(1, "expectations 0.500 is below 1.000")
+    done = ragbench("gate", run, "--min", "expectations=1")
+
+    done.ends(1, "expectations 0.500 is below 1.000")
 
 
 def test_a_bad_pattern_ends_before_a_run(ragbench: Ragbench) -> None:
@@ -176,7 +188,9 @@ SOURCES = [
 
 def test_the_reason_says_whether_a_source_was_retrieved_or_cited(ragbench: Ragbench) -> None:
     Path("cases.jsonl").write_text("\n".join(map(json.dumps, SOURCES)), encoding="utf-8")
+
     done = ragbench("eval", "cases.jsonl", "-o", "run", "-m", "expectations").ok()
+
     assert "expectations 0.625" in done.flat
     expected = {
         "marked": [

@@ -87,11 +87,10 @@ def _names_of_causes(run: str, ragbench: Ragbench) -> dict[str, set[str]]:
     with Path(run, "cases.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     report = json.loads(Path(run, "report.json").read_text("utf-8"))
+    markdown = Path(run, "report.md").read_text()
     return {
         "screen": set(re.findall(r"^  (\S[a-z ]*?\S) +\d+ +\d+%", screen, re.MULTILINE)),
-        "markdown": set(
-            re.findall(r"^\| ([a-z ]+) \| \d+ \| \d+% ", Path(run, "report.md").read_text(), re.M)
-        ),
+        "markdown": set(re.findall(r"^\| ([a-z ]+) \| \d+ \| \d+% ", markdown, re.MULTILINE)),
         "page": set(re.findall(r"class=case data-c=(\w+)", page)),
         "filter": set(re.findall(r'<option value="\w+">([a-z ]+)</option>', page)) - {"any loss"},
         "json": {count["cause"] for count in report["causes"]},
@@ -212,7 +211,8 @@ def week(ragbench: Ragbench) -> str:
     """
     Path("week").mkdir()
     lines("week/cases.jsonl", [{**case, "reference": "Friday"} for case in WEEK])
-    lines("week/corpus.jsonl", [{"id": id_, "text": text} for id_, text in TEXTS.items()])
+    documents = [{"id": name, "text": text} for name, text in TEXTS.items()]
+    lines("week/corpus.jsonl", documents)
     rag = own_rag(READ_THE_ENDS, RETRIEVE)
     ragbench("eval", "week", "--rag", rag, "-o", "run", "-q").ok()
     return "run"
@@ -228,8 +228,10 @@ def test_a_replay_says_which_single_change_cures_a_case(ragbench: Ragbench, week
 def test_a_replay_of_a_run_counts_what_each_change_cures(ragbench: Ragbench, week: str) -> None:
     cures = ragbench("explain", week, "--replay", "--json").ok().json["cures"]
 
-    counts = {cure["change"]: (cure["tried"], cure["cured"]) for cure in cures}
-    assert counts == {
+    tried_and_cured = {}
+    for cure in cures:
+        tried_and_cured[cure["change"]] = (cure["tried"], cure["cured"])
+    assert tried_and_cured == {
         "nothing: asked again": (2, 0),
         "the gold moved to the first place": (1, 1),
         "the gold put into the context": (1, 1),
@@ -247,8 +249,14 @@ def test_a_replay_of_a_misspelled_case_is_refused(ragbench: Ragbench, week: str)
 
 
 def test_a_replay_of_recorded_answers_needs_a_rag(ragbench: Ragbench) -> None:
-    row = {**WEEK[0], "reference": "Friday", "response": "Monday", "retrieved_contexts": ["a"]}
-    ragbench("eval", lines("recorded.jsonl", [row]), "-o", "recorded", "-q").ok()
+    row = {
+        **WEEK[0],
+        "reference": "Friday",
+        "response": "Monday",
+        "retrieved_contexts": ["a"],
+    }
+    lines("recorded.jsonl", [row])
+    ragbench("eval", "recorded.jsonl", "-o", "recorded", "-q").ok()
 
     done = ragbench("explain", "recorded", "--replay")
 
@@ -318,7 +326,7 @@ def test_figures_that_rest_on_gold_by_document_say_so(ragbench: Ragbench) -> Non
 
     done.ok("wrong passage ")
     assert re.search(r"^recall@5 .* document ", done.out, re.MULTILINE)
-    summaries = json.loads(Path("chunks", "report.json").read_text("utf-8"))["summaries"]
-    by_document = {row["metric"] for row in summaries if row["by_document"]}
+    report = json.loads(Path("chunks", "report.json").read_text("utf-8"))
+    by_document = {row["metric"] for row in report["summaries"] if row["by_document"]}
     assert {"recall@5", "nDCG@10"} <= by_document
     assert "answer_correct" not in by_document

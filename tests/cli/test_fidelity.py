@@ -64,65 +64,67 @@ def fidelity(
     made: list[dict[str, Any]], real: list[dict[str, Any]] | None = None
 ) -> tuple[str, ...]:
     """The command over made-up questions and, by default, all thirty real ones."""
-    return (
-        "fidelity",
-        lines("made.jsonl", made),
-        "--real",
-        lines("real.jsonl", questions(REAL) if real is None else real),
-        "--corpus",
-        lines("corpus.jsonl", corpus()),
-        "--embedder",
-        "none",
-        "-q",
-    )
+    made_file = lines("made.jsonl", made)
+    real_file = lines("real.jsonl", questions(REAL) if real is None else real)
+    corpus_file = lines("corpus.jsonl", corpus())
+    options = ("--real", real_file, "--corpus", corpus_file, "--embedder", "none", "-q")
+    return ("fidelity", made_file, *options)
 
 
 # --- from the command line
 
 
-def test_copied_questions_are_easier_than_real_ones(ragbench: Ragbench) -> None:
-    document = ragbench(*fidelity(questions(COPIED)), "--json").ends(1).json
+@pytest.fixture
+def of_copied(ragbench: Ragbench) -> Any:
+    """What the command gives as data about questions that copy their documents."""
+    command = fidelity(questions(COPIED))
+    return ragbench(*command, "--json").ends(1).json
 
-    assert document["made"]["copied"] == 1.0
-    assert document["real"]["copied"] < 1.0
-    inflation = document["inflation"]
-    gap = document["made"]["mrr"] - document["real"]["mrr"]
-    assert inflation["value"] == pytest.approx(gap)
+
+def test_copied_questions_are_easier_than_real_ones(of_copied: Any) -> None:
+    made = of_copied["made"]
+    real = of_copied["real"]
+    assert made["copied"] == 1.0
+    assert real["copied"] < 1.0
+    inflation = of_copied["inflation"]
+    assert inflation["value"] == pytest.approx(made["mrr"] - real["mrr"])
     assert 0 < inflation["low"] < inflation["value"]
     # A short neighbour beats the long document, but where the question repeats its sentence.
-    mrr = {row["name"]: (row["real"], row["made"]) for row in document["retrievers"]}
-    assert len(mrr) == 12
-    assert mrr["bm25 b=0"] == (0.5, 1.0)
-    assert mrr["bm25"] == (0.25, 1.0)
-    assert mrr["bm25 b=1"] == (0.0, 0.5)
+    real_and_made_mrr = {}
+    for row in of_copied["retrievers"]:
+        real_and_made_mrr[row["name"]] = (row["real"], row["made"])
+    assert len(real_and_made_mrr) == 12
+    assert real_and_made_mrr["bm25 b=0"] == (0.5, 1.0)
+    assert real_and_made_mrr["bm25"] == (0.25, 1.0)
+    assert real_and_made_mrr["bm25 b=1"] == (0.0, 0.5)
 
 
-def test_a_choice_by_copied_questions_costs_what_real_ones_lose(ragbench: Ragbench) -> None:
-    document = ragbench(*fidelity(questions(COPIED)), "--json").ends(1).json
-
+def test_a_choice_by_copied_questions_costs_what_real_ones_lose(of_copied: Any) -> None:
     # All retrievers with the best score over the made-up questions are chosen alike.
-    assert document["best"] == "bm25 b=0"
-    chosen = [row["real"] for row in document["retrievers"] if row["made"] == 1.0]
-    assert len(document["chosen"]) == len(chosen)
-    assert document["cost"]["mean"] == pytest.approx(0.5 - sum(chosen) / len(chosen))
+    assert of_copied["best"] == "bm25 b=0"
+    best = [row for row in of_copied["retrievers"] if row["made"] == 1.0]
+    mean = sum(row["real"] for row in best) / len(best)
+    assert len(of_copied["chosen"]) == len(best)
+    assert of_copied["cost"]["mean"] == pytest.approx(0.5 - mean)
 
 
-def test_copied_questions_are_worth_less_than_ten_real_ones(ragbench: Ragbench) -> None:
-    document = ragbench(*fidelity(questions(COPIED)), "--json").ends(1).json
-
-    draws = [(draw["questions"], draw["tau"]) for draw in document["draws"]]
-    assert draws == [(5, 1), (10, 1), (15, 1)]
-    assert document["draws"][1]["better"] == 1.0
-    assert document["worth"] == "do not use"
+def test_copied_questions_are_worth_less_than_ten_real_ones(of_copied: Any) -> None:
+    draws = of_copied["draws"]
+    assert [draw["questions"] for draw in draws] == [5, 10, 15]
+    assert [draw["tau"] for draw in draws] == [1, 1, 1]
+    assert draws[1]["better"] == 1.0
+    assert of_copied["worth"] == "do not use"
     verdict = "Ten real questions rank retrievers better than these 30"
-    assert document["verdict"].startswith(verdict)
+    assert of_copied["verdict"].startswith(verdict)
 
 
 def test_the_same_command_prints_the_same(ragbench: Ragbench) -> None:
     command = (*fidelity(questions(COPIED)), "--json")
-    first = ragbench(*command)
 
-    assert ragbench(*command).out == first.out
+    done = ragbench(*command)
+    repeated = ragbench(*command)
+
+    assert repeated.out == done.out
 
 
 def test_real_questions_are_as_good_as_real_ones(ragbench: Ragbench) -> None:
@@ -212,13 +214,19 @@ def test_what_cannot_be_compared_is_refused_with_one_error(
 def test_kendall_tau_by_hand(
     scores: tuple[float, ...], other_scores: tuple[float, ...], tau: float
 ) -> None:
-    (computed,) = kendall_tau(np.array(scores, float), np.array(other_scores, float))
+    values = np.array(scores, float)
+    other_values = np.array(other_scores, float)
+
+    (computed,) = kendall_tau(values, other_values)
 
     assert computed == pytest.approx(tau)
 
 
 def test_scores_that_are_all_equal_have_no_tau() -> None:
-    (computed,) = kendall_tau(np.array([1.0, 1.0, 1.0]), np.array([3.0, 2.0, 1.0]))
+    equal = np.array([1.0, 1.0, 1.0])
+    falling = np.array([3.0, 2.0, 1.0])
+
+    (computed,) = kendall_tau(equal, falling)
 
     assert np.isnan(computed)
 
@@ -229,15 +237,17 @@ CLUSTERS = ["a", "a", None, None]
 
 
 def test_means_are_those_of_the_questions() -> None:
-    assert Scored.of(SCORES, CLUSTERS).means.tolist() == [0.5, 0.25]
+    scored = Scored.of(SCORES, CLUSTERS)
+
+    assert scored.means.tolist() == [0.5, 0.25]
 
 
 def test_draws_keep_clusters_together() -> None:
     scored = Scored.of(SCORES, CLUSTERS)
 
     drawn_means = set()
-    for part, rest in scored.parts(1, 50, 0):
-        drawn_means.add((*part.tolist(), *rest.tolist()))
+    for drawn, remaining in scored.parts(1, 50, 0):
+        drawn_means.add((*drawn.tolist(), *remaining.tolist()))
 
     # The means of what is drawn and of what remains: the cluster, the third or the fourth question.
     assert drawn_means == {
@@ -248,7 +258,9 @@ def test_draws_keep_clusters_together() -> None:
 
 
 def test_a_draw_of_everything_leaves_something_to_compare_with() -> None:
-    means = [*Scored.of(SCORES, CLUSTERS).parts(4, 50, 0)]
+    scored = Scored.of(SCORES, CLUSTERS)
+
+    means = list(scored.parts(4, 50, 0))
 
     assert np.isfinite(means).all()
 
@@ -261,4 +273,8 @@ def test_an_interval_of_tau_holds_its_value() -> None:
 
 
 def test_equally_good_retrievers_share_the_first_place() -> None:
-    assert best_of(np.array([1.0, 3.0, 3.0])).tolist() == [[0.0, 0.5, 0.5]]
+    scores = np.array([1.0, 3.0, 3.0])
+
+    shares = best_of(scores)
+
+    assert shares.tolist() == [[0.0, 0.5, 0.5]]

@@ -11,7 +11,7 @@ import pytest
 
 from ragbench.gate.baseline_file import write_baseline
 from ragbench.gate.main_runs import baseline_of
-from tests.cli.runs import Ragbench, lines, own_rag
+from tests.cli.runs import Ragbench, lines, own_rag, row_where
 from tests.unit.gate.builders import run as run_with_scores
 
 DEFAULT_FILE = "ragbench-baseline.json"
@@ -153,9 +153,9 @@ def test_every_form_holds_the_same_verdict(ragbench: Ragbench) -> None:
     assert done.err.startswith("::error title=ragbench failed::m down 0.667")
     page = Path("gate.md").read_text("utf-8")
     assert page.startswith("<!-- ragbench-gate quiz/rag -->\n\n### ragbench gate: failed")
-    suite = Tree.parse("gate.xml").getroot()
-    assert suite.attrib["tests"] == "4"
-    assert suite.attrib["failures"] == "1"
+    counts = Tree.parse("gate.xml").getroot().attrib
+    assert counts["tests"] == "4"
+    assert counts["failures"] == "1"
 
 
 @pytest.mark.usefixtures("files")
@@ -180,9 +180,9 @@ def test_a_gate_that_cannot_run_overwrites_what_an_earlier_one_wrote(ragbench: R
     assert page.startswith("<!-- ragbench-gate -->\n\n### ragbench gate: could not run\n")
     assert "gate.one" in page
     assert "gate.two" in page
-    suite = Tree.parse("gate.xml").getroot()
-    assert suite.attrib["tests"] == "1"
-    assert suite.attrib["errors"] == "1"
+    counts = Tree.parse("gate.xml").getroot().attrib
+    assert counts["tests"] == "1"
+    assert counts["errors"] == "1"
 
 
 # --- real runs
@@ -217,13 +217,14 @@ def test_a_call_that_failed_is_a_rate_of_errors_and_a_lost_case(ragbench: Ragben
 
     verdict = ragbench("gate", "branch", "-b", "main", "--json").ends(0).json
 
-    (rate,) = [check for check in verdict["checks"] if check["subject"] == "error rate"]
+    rate = row_where(verdict["checks"], subject="error rate")
     assert rate["observed"] == pytest.approx(1 / 3)
     # One of three is no share that three cases could show.
     assert rate["outcome"] == "inconclusive"
     assert verdict["colour"] == "yellow"
-    assert verdict["lost_cases"][0]["id"] == "c2"
-    assert verdict["lost_cases"][0]["status"] == "failed"
+    lost_case = verdict["lost_cases"][0]
+    assert lost_case["id"] == "c2"
+    assert lost_case["status"] == "failed"
 
 
 def test_a_baseline_of_a_run_with_failed_calls_is_written_with_a_warning(
@@ -311,7 +312,8 @@ def test_a_run_of_main_is_added_to_those_of_earlier_days(ragbench: Ragbench) -> 
 
     shown = ragbench("baseline", "add", run_of_day(ragbench, 2), "--json").ok().json
 
-    assert [run["date"][:10] for run in shown["runs"]] == ["2026-02-01", "2026-02-02"]
+    days = [run["date"][:10] for run in shown["runs"]]
+    assert days == ["2026-02-01", "2026-02-02"]
     assert shown["known"] is False
     assert shown["changes"] == []
     assert shown["metrics"][0]["noise_share"] == 0.0  # both runs gave the same answers
@@ -395,9 +397,17 @@ GATE_LOW = ("gate", "low", "-b", "main.json")
 @pytest.fixture
 def lower_level(ragbench: Ragbench) -> None:
     """main.json holds a run of ten right answers; the run `low` has none of ten."""
-    rows = [{"id": f"q{n}", "query": f"Q{n}?", "reference": "yes"} for n in range(10)]
     for name, response in (("high", "yes"), ("low", "no")):
-        lines("cases.jsonl", [{**row, "response": response} for row in rows])
+        rows = []
+        for number in range(10):
+            row = {
+                "id": f"q{number}",
+                "query": f"Q{number}?",
+                "reference": "yes",
+                "response": response,
+            }
+            rows.append(row)
+        lines("cases.jsonl", rows)
         ragbench("eval", "cases.jsonl", "-q", "-m", "exact_match", "-o", name).ok()
     ragbench("baseline", "add", "high", "-o", "main.json").ok()
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import jsonschema
 import pytest
 
-from tests.cli.runs import Ragbench, in_python, lines, own_rag, schema
+from tests.cli.runs import Ragbench, in_python, lines, own_rag, row_where, schema
 
 SCHEMA = schema("verdict")
 # Another answer each time, and the same ones in every test.
@@ -27,8 +27,7 @@ GATE = ("gate", "head", "-b", "base", *LIMIT)
 
 def check_of_limit(verdict: dict[str, Any]) -> dict[str, Any]:
     """The check on the drop that LIMIT names."""
-    (check,) = [check for check in verdict["checks"] if check["subject"] == "exact_match"]
-    return cast("dict[str, Any]", check)
+    return cast("dict[str, Any]", row_where(verdict["checks"], subject="exact_match"))
 
 
 def git(*arguments: str) -> str:

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -207,7 +207,8 @@ PLAIN = """
 2 eval missingEVIL.jsonl
 2 EVIL
 """
-ARGUMENTS = json.dumps({"nested": {"api_key": IN_ARGUMENTS, "x": PLANTED["OPENAI_API_KEY"]}})
+NESTED = {"api_key": IN_ARGUMENTS, "x": PLANTED["OPENAI_API_KEY"]}
+ARGUMENTS = json.dumps({"nested": NESTED})
 WORDS = {
     "RAG": ["cases.jsonl", "--rag", "leaky.py:Leaky", "--rag-args", ARGUMENTS],
     "ARGUMENTS": [ARGUMENTS],
@@ -225,10 +226,12 @@ WORDS = {
 
 
 def each(table: str) -> Iterator[str]:
+    """The lines of a table, one for each of the words that a line has in braces."""
     for line in table.strip().splitlines():
-        before, _, rest = line.partition("{")
-        tried, _, after = rest.partition("}")
-        yield from (f"{before}{one}{after}" for one in tried.split(","))
+        before, _, behind_brace = line.partition("{")
+        words, _, after = behind_brace.partition("}")
+        for word in words.split(","):
+            yield f"{before}{word}{after}"
 
 
 @pytest.fixture(autouse=True)
@@ -277,22 +280,64 @@ def echo(payload: Payload) -> str:
         return f"ready {' '.join(PLANTED.values())} {EVIL}"
     answer = json.loads(text)
     if "reason" in answer:
-        answer["reason"] = f"{EVIL} {payload['messages'][-1]['content'][:6_000]}"
+        prompt = payload["messages"][-1]["content"]
+        answer["reason"] = f"{EVIL} {prompt[:6_000]}"
     return json.dumps(answer)
 
 
 def leaks(data: bytes) -> list[str]:
     """The credentials that data hold, in any form in which a writer may have put them down."""
-    found: list[str] = []
+    leaked: list[str] = []
     for secret in SECRETS:
-        texts = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
-        texts |= {repr(secret)[1:-1], quote(secret, safe=""), quote(secret)}
-        texts |= {secret.replace('"', '""')}
-        found += [secret] if any(text.encode() in data for text in texts) else []
-    return found
+        forms = {
+            secret,
+            json.dumps(secret)[1:-1],
+            json.dumps(secret, ensure_ascii=False)[1:-1],
+            repr(secret)[1:-1],
+            quote(secret, safe=""),
+            quote(secret),
+            secret.replace('"', '""'),
+        }
+        if any(form.encode() in data for form in forms):
+            leaked.append(secret)
+    return leaked
+
+
+def files_of(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+def acting_on_terminal(screens: dict[str, str]) -> dict[str, list[str]]:
+    """The screens on which more acts than our own colours, each with its signs that do."""
+    acting = {}
+    for line, screen in screens.items():
+        signs = ACTS.findall(OURS.sub("", screen))
+        if signs or "\rPASSED" in screen or "\x1b[8m" in screen:
+            acting[line] = sorted({ascii(sign) for sign in signs})
+    return acting
+
+
+def leaking_screens(screens: dict[str, str]) -> dict[str, list[str]]:
+    leaking = {}
+    for line, screen in screens.items():
+        leaked = leaks(screen.encode("utf-8", "replace"))
+        if leaked:
+            leaking[line] = leaked
+    return leaking
+
+
+def leaking_files(paths: Iterable[Path]) -> dict[str, list[str]]:
+    leaking = {}
+    for path in paths:
+        for data in texts_of(path):
+            leaked = leaks(data)
+            if leaked:
+                leaking[str(path)] = leaked
+    return leaking
 
 
 def texts_of(path: Path) -> Iterator[bytes]:
+    """A file's bytes, and those of the texts in a table that is compressed."""
     yield path.read_bytes()
     if path.suffix in (".parquet", ".arrow"):
         pa: Any = pytest.importorskip("pyarrow")
@@ -304,25 +349,34 @@ def texts_of(path: Path) -> Iterator[bytes]:
         yield repr(table.to_pydict()).encode()
 
 
+def is_masked(path: Path) -> bool:
+    """Whether a credential was replaced by stars, which Markdown has behind backslashes."""
+    data = path.read_bytes()
+    return b"***" in data or rb"\*\*\*" in data
+
+
 @pytest.mark.extra("llm")
 @pytest.mark.extra("hf")
 def test_no_text_acts_on_a_terminal_and_no_credential_is_shown_or_written(
     terminal: Callable[..., tuple[int, str]], workplace: Path
 ) -> None:
-    given = {path for path in workplace.rglob("*") if path.is_file()}
+    files_before = files_of(workplace)
     screens: dict[str, str] = {}
     wrong: dict[str, tuple[int, str]] = {}
 
     def call(table: str, url: str = "") -> None:
+        """Runs each command of a table, and keeps its screen and an exit code that is wrong."""
         model = ["--llm-base-url", url, "--llm-model", f"m{EVIL[:3]}"]
+        placeholders = {**WORDS, "MODEL": model}
         for line in each(table):
-            expected, *spelled = line.split()
-            words = [[word.replace("EVIL", EVIL)] for word in spelled]
-            for at, word in enumerate(spelled):
-                words[at] = {**WORDS, "MODEL": model}.get(word, words[at])
-            code, screens[line] = terminal(*(word for part in words for word in part))
-            if code != int(expected):
-                wrong[line] = (int(code), screens[line][-500:])
+            expected_code, *words = line.split()
+            arguments: list[str] = []
+            for word in words:
+                arguments += placeholders.get(word, [word.replace("EVIL", EVIL)])
+            code, screen = terminal(*arguments)
+            screens[line] = screen
+            if code != int(expected_code):
+                wrong[line] = (int(code), screen[-500:])
 
     with FaultServer(say=echo) as server:
         call(JUDGED, server.url)
@@ -333,27 +387,23 @@ def test_no_text_acts_on_a_terminal_and_no_credential_is_shown_or_written(
     assert not wrong, "\n".join(map(repr, wrong.items()))
     # A new command comes into the tables above.
     assert {line.split()[1] for line in screens} >= set(COMMANDS)
-    acting = {
-        line: sorted({ascii(sign) for sign in ACTS.findall(OURS.sub("", screen))})
-        for line, screen in screens.items()
-        if ACTS.search(OURS.sub("", screen)) or "\rPASSED" in screen or "\x1b[8m" in screen
-    }
-    assert acting == {}
-    shown = {line: leaks(screen.encode("utf-8", "replace")) for line, screen in screens.items()}
-    written = [path for path in workplace.rglob("*") if path.is_file() and path not in given]
+
+    assert acting_on_terminal(screens) == {}
+    assert leaking_screens(screens) == {}
     # A store of chunks is the user's documents, as they are.
-    own = {"__pycache__", "store"}
-    written = [path for path in written if own.isdisjoint(path.relative_to(workplace).parts)]
-    found = {str(path): leaks(data) for path in written for data in texts_of(path) if leaks(data)}
-    assert (found, {line: seen for line, seen in shown.items() if seen}) == ({}, {})
+    exempt = {"__pycache__", "store"}
+    new_files = files_of(workplace) - files_before
+    written = [path for path in new_files if exempt.isdisjoint(path.relative_to(workplace).parts)]
+    assert leaking_files(written) == {}
+
     # Otherwise nothing was tried: most commands had such a text to show, and showed it spelled.
     spelled = [line for line, text in screens.items() if "\\u001b" in text or "\\x1b" in text]
     assert len(spelled) >= 20, spelled
     assert any("\x1b[" in screen for screen in screens.values())  # colours are still there
-    assert len(SECRETS) == 20 and len(screens) >= 60 and len(written) >= 30
-    marks = (b"***", rb"\*\*\*")
-    masked = [path for path in written if any(mark in path.read_bytes() for mark in marks)]
-    assert {path.name for path in masked} >= {
+    assert len(SECRETS) == 20
+    assert len(screens) >= 60
+    assert len(written) >= 30
+    assert {path.name for path in written if is_masked(path)} >= {
         "journal.sqlite",
         "report.json",
         "report.md",
@@ -371,26 +421,44 @@ def test_no_text_acts_on_a_terminal_and_no_credential_is_shown_or_written(
 def test_what_no_variable_holds_is_known_before_the_first_byte_is_stored(
     workplace: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    command, yaml, url, pw, raised = secrets = [f"q{at}Zx8Kj3Vb6Nm1" for at in range(5)]
-    heard = f"27 {command} {yaml}"
-    row = {"id": "c1", "query": "How?", "reference": "27", "response": heard, "contexts": [heard]}
-    lines("recorded.jsonl", [{**row, "metadata": {"a": heard}}])
-    rag = own_rag("return ''", f"raise OSError('403: https://acc.example/f?sig={raised}')")
-    Path("print_key.py").write_text(f"print({command!r})", "utf-8")
-    config = f"{{llm: {{api_key_command: {sys.executable} print_key.py}}, x: {{token: {yaml}}}}}"
+    # One secret for each way in which ragbench gets to know one.
+    secrets = [f"q{number}Zx8Kj3Vb6Nm1" for number in range(5)]
+    of_command, of_yaml, of_url, of_argument, of_error = secrets
+    answer = f"27 {of_command} {of_yaml}"
+    case = {
+        "id": "c1",
+        "query": "How?",
+        "reference": "27",
+        "response": answer,
+        "contexts": [answer],
+        "metadata": {"a": answer},
+    }
+    lines("recorded.jsonl", [case])
+    rag = own_rag("return ''", f"raise OSError('403: https://acc.example/f?sig={of_error}')")
+    Path("print_key.py").write_text(f"print({of_command!r})", "utf-8")
+    key_command = f"{sys.executable} print_key.py"
+    config = f"{{llm: {{api_key_command: {key_command}}}, x: {{token: {of_yaml}}}}}"
     Path("command.yaml").write_text(config, "utf-8")
-    given = {path for path in workplace.rglob("*") if path.is_file()}
+    files_before = files_of(workplace)
     model = ("--llm-model", "m", "-m", "support,token_f1", "--config", "command.yaml")
-    failing = ("--rag", rag, "--rag-args", json.dumps({"pw": pw}))
+    failing = ("--rag", rag, "--rag-args", json.dumps({"pw": of_argument}))
+
     with FaultServer(say=echo) as server:
         judged = ("--out", "recorded", "--llm-base-url", server.url, *model)
         assert main(["eval", "recorded.jsonl", *judged]) == 0
     assert main(["eval", "cases.jsonl", *failing, "--out", "failing", "-m", "token_f1"]) == 2
-    assert main(["index", "cases.jsonl", "--store", f"http://bob:{url}@127.0.0.1:1/"]) == 2
+    assert main(["index", "cases.jsonl", "--store", f"http://bob:{of_url}@127.0.0.1:1/"]) == 2
+
     printed = "".join(capfd.readouterr()).encode()
-    written = [path for path in workplace.rglob("*") if path.is_file() and path not in given]
+    written = files_of(workplace) - files_before
     assert "report.html" in {path.name for path in written}
-    for where, data in [("printed", printed), *((str(p), p.read_bytes()) for p in written)]:
-        assert not [secret for secret in secrets if secret.encode() in data], where
-    assert b"27 ***" in Path("recorded/cases.csv").read_bytes() and b"sig=***" in printed
-    assert [Path(name).stat().st_mode & 0o777 for name in ("recorded", "failing")] == [0o700] * 2
+    data_by_place = {"printed": printed}
+    for path in written:
+        data_by_place[str(path)] = path.read_bytes()
+    for place, data in data_by_place.items():
+        for secret in secrets:
+            assert secret.encode() not in data, place
+    assert b"27 ***" in Path("recorded/cases.csv").read_bytes()
+    assert b"sig=***" in printed
+    for folder in ("recorded", "failing"):
+        assert Path(folder).stat().st_mode & 0o777 == 0o700

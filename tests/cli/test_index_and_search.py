@@ -151,7 +151,9 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_continues(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """500 chunks are embedded in batches of 128; Ctrl-C comes after two of them."""
-    documents = [{"id": f"d{number}", "text": f"text {number}"} for number in range(500)]
+    documents = []
+    for number in range(500):
+        documents.append({"id": f"d{number}", "text": f"text {number}"})
     command = ("index", lines("many.jsonl", documents), *STORE, *HASHING, "-q")
     embed = HashingEmbedder.embed_passages
     numbers = itertools.count()
@@ -161,7 +163,8 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_continues(
             os.kill(os.getpid(), signal.SIGINT)
         return embed(self, texts)
 
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # test runners ignore it
+    # Test runners ignore the signal.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     with monkeypatch.context() as patch:
         patch.setattr(HashingEmbedder, "embed_passages", embed_or_interrupt)
         stopped = ragbench(*command)
@@ -240,9 +243,9 @@ def test_a_collection_without_vectors_is_not_searched_by_them(ragbench: Ragbench
 def test_search_shows_rank_score_id_and_text(indexed: Ragbench) -> None:
     done = search(indexed, "--strategy", "sparse", "-k", "1").ok()
 
-    first, found = done.out.split("\n", 1)
-    assert first == "score: BM25 as a share of the question's words, below 1"
-    assert re.match(r"1\. 0\.\d+  desk\n   The help desk is open from 8 to 17\.\n", found)
+    heading, chunks = done.out.split("\n", 1)
+    assert heading == "score: BM25 as a share of the question's words, below 1"
+    assert re.match(r"1\. 0\.\d+  desk\n   The help desk is open from 8 to 17\.\n", chunks)
 
 
 @pytest.mark.parametrize(
@@ -370,9 +373,12 @@ def test_search_takes_filters_a_threshold_and_a_number(
     ragbench: Ragbench, options: tuple[str, ...], ids: list[str]
 ) -> None:
     rents = [
-        {"id": f"d{year}", "text": f"Rent in {year}", "year": year} for year in (2021, 2022, 2023)
+        {"id": "d2021", "text": "Rent in 2021", "year": 2021},
+        {"id": "d2022", "text": "Rent in 2022", "year": 2022},
+        {"id": "d2023", "text": "Rent in 2023", "year": 2023},
     ]
-    ragbench("index", lines("rent.jsonl", rents), *STORE, *HASHING, "-q").ok()
+    lines("rent.jsonl", rents)
+    ragbench("index", "rent.jsonl", *STORE, *HASHING, "-q").ok()
 
     done = search(ragbench, "--strategy", "sparse", "--json", *options, question="rent").ok()
 
@@ -512,10 +518,14 @@ def test_a_mistake_is_refused_in_one_go(
 def tune(ragbench: Ragbench) -> tuple[str, ...]:
     """The command that tunes a store of ten documents with a question about each of them."""
     words = ["rent", "dogs", "keys", "garden", "stairs", "boiler", "lift", "roof", "bins", "post"]
-    corpus = [{"id": word, "text": f"what the house says of the {word}"} for word in words]
-    cases = [{"query": f"{word}?", "reference_context_ids": [word]} for word in words]
+    corpus = []
+    cases = []
+    for word in words:
+        corpus.append({"id": word, "text": f"what the house says of the {word}"})
+        cases.append({"query": f"{word}?", "reference_context_ids": [word]})
     lines("cases.jsonl", cases)
-    ragbench("index", lines("docs.jsonl", corpus), *STORE, *HASHING, "-q").ok()
+    lines("docs.jsonl", corpus)
+    ragbench("index", "docs.jsonl", *STORE, *HASHING, "-q").ok()
     return ("tune", "memory:store", "--questions", "cases.jsonl", "-q")
 
 
@@ -530,7 +540,9 @@ def test_tune_names_a_setting_and_what_it_is_worth(
 
 
 def test_tune_names_its_setting_as_data(ragbench: Ragbench, tune: tuple[str, ...]) -> None:
-    assert ragbench(*tune, "--json").ok().json["chosen"] == "sparse"
+    result = ragbench(*tune, "--json").ok().json
+
+    assert result["chosen"] == "sparse"
 
 
 def test_tune_refuses_a_measure_that_it_does_not_know(
@@ -601,8 +613,9 @@ def test_the_variables_hold_for_a_foreign_collection(
     filled: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     question = "paid leave"
-    found = filled("search", *DOCS, *SMALL, "--json", question).ok().json
-    assert (found["score_kind"], len(found["chunks"])) == ("cosine", 4)
+    result = filled("search", *DOCS, *SMALL, "--json", question).ok().json
+    assert result["score_kind"] == "cosine"
+    assert len(result["chunks"]) == 4
 
     monkeypatch.setenv("DEFAULT_SCORE_THRESHOLD", "0.99")
     nothing = filled("search", *DOCS, *SMALL, question).ok("Nothing found.")

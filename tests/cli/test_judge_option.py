@@ -252,19 +252,22 @@ def test_a_criterion_gives_pass_or_fail_with_a_reason(ragbench: Ragbench) -> Non
 
 def test_a_criterion_of_the_file_is_measured_by_its_name(ragbench: Ragbench) -> None:
     with FaultServer(say=passes_answers_with("days")) as server:
-        text = f"llm: {{model: m, base_url: '{server.url}'}}\nrubrics: {{days: It names days.}}\n"
-        Path("ragbench.yaml").write_text(text, "utf-8")
-        ragbench(*EVAL, "-m", "rubric:days").ok("rubric:days: 4 pass, 0 fail")
+        config = f"llm: {{model: m, base_url: '{server.url}'}}\nrubrics: {{days: It names days.}}\n"
+        Path("ragbench.yaml").write_text(config, "utf-8")
+        done = ragbench(*EVAL, "-m", "rubric:days")
+
+    done.ok("rubric:days: 4 pass, 0 fail")
 
 
 def test_other_words_under_the_same_name_are_judged_anew(ragbench: Ragbench) -> None:
     with FaultServer(say=passes_answers_with("days")) as server:
         model = ("--llm-model", "m", "--llm-base-url", server.url, "--no-preflight")
-        ragbench(*EVAL, *model, "-m", "rubric:days=It names days.").ok()
-        ragbench(*EVAL, *model, "-m", "rubric:days=It names days.").ok()
+        command = (*EVAL, *model, "-m")
+        ragbench(*command, "rubric:days=It names days.").ok()
+        ragbench(*command, "rubric:days=It names days.").ok()
         assert len(server.calls) == 4
 
-        ragbench(*EVAL, *model, "-m", "rubric:days=It says how many days.").ok()
+        ragbench(*command, "rubric:days=It says how many days.").ok()
         assert len(server.calls) == 8
 
 

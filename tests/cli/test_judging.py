@@ -54,11 +54,11 @@ def test_a_judged_run_shows_its_score_its_calls_and_that_their_price_is_not_know
 @pytest.mark.extra("llm")
 def test_a_judged_run_is_not_judged_again(ragbench: Ragbench, server: FaultServer) -> None:
     ragbench(*RUN, *judge(server)).ok()
-    asked = len(server.calls)
+    calls_before = len(server.calls)
 
     done = ragbench(*RUN, *judge(server)).ok()
 
-    assert len(server.calls) == asked
+    assert len(server.calls) == calls_before
     assert "asked" not in done.err
 
 
@@ -110,12 +110,20 @@ def test_what_does_not_hold_stands_at_its_sentence(ragbench: Ragbench) -> None:
     """A judge that calls everything supported, and an answer with wrong citations and numbers."""
     answer = "Staff get 27 days of leave [1]. The desk opens at 9:45 [2]. Dogs are banned [7]."
     chunks = ["Staff get 27 days of leave a year.", "The desk opens at 8:15. Dogs are not banned."]
-    row = {"id": "c1", "query": "How?", "reference": "27", "response": answer, "contexts": chunks}
+    row = {
+        "id": "c1",
+        "query": "How?",
+        "reference": "27",
+        "response": answer,
+        "contexts": chunks,
+    }
     lines("answers.jsonl", [row])
 
     def call_all_supported(payload: Payload) -> str:
-        asked = json.loads(payload["messages"][-1]["content"].partition("\n\n")[0])
-        return support_verdicts(asked, "supported", [chunks[0], "The desk opens", "Dogs are not"])
+        prompt = payload["messages"][-1]["content"]
+        task, _, _ = prompt.partition("\n\n")
+        quotes = [chunks[0], "The desk opens", "Dogs are not"]
+        return support_verdicts(json.loads(task), "supported", quotes)
 
     with FaultServer(say=call_all_supported) as server:
         command = ("eval", "answers.jsonl", "--out", "run", "-m", "+support", NO_PREFLIGHT)
@@ -129,9 +137,9 @@ def test_what_does_not_hold_stands_at_its_sentence(ragbench: Ragbench) -> None:
         assert reason in page
     assert "unproved by support" in explained
     assert "<b>unproved</b>" in page
-    summaries = {row["metric"]: row for row in report()["summaries"]}
-    assert summaries["support"]["score"] is None  # more unproved than measured
-    assert summaries["citation_validity"]["score"] == pytest.approx(2 / 3)
+    score_of = {row["metric"]: row["score"] for row in report()["summaries"]}
+    assert score_of["support"] is None  # more unproved than measured
+    assert score_of["citation_validity"] == pytest.approx(2 / 3)
 
 
 # --- a panel, and canaries: verdicts whose right answer is known
@@ -159,10 +167,12 @@ def test_a_panel_and_canaries_stand_in_the_report(ragbench: Ragbench, server: Fa
     assert "canaries: the run's texts give 4 of 8" in done.err
     written = report()
     jsonschema.validate(written, schema("report"))
-    (line,) = written["judging"]["lines"]
+    judging = written["judging"]
+    (line,) = judging["lines"]
     assert [juror["judge"] for juror in line["jurors"]] == ["m", "m2"]
     # The only sentence of the contexts can be copied, and its number altered.
-    assert {canary["kind"] for canary in written["judging"]["canaries"]} == {"copied", "altered"}
+    kinds = {canary["kind"] for canary in judging["canaries"]}
+    assert kinds == {"copied", "altered"}
     assert "the judge is wrong about" in Path("run/report.md").read_text("utf-8")
 
 
@@ -172,11 +182,11 @@ def test_neither_cells_nor_canaries_are_judged_twice(
 ) -> None:
     panel = ("--panel", "m2", "--judge-controls", "8")
     ragbench(*RUN, *judge(server), *panel).ok()
-    asked = len(server.calls)
+    calls_before = len(server.calls)
 
     ragbench(*RUN, *judge(server), *panel).ok()
 
-    assert len(server.calls) == asked
+    assert len(server.calls) == calls_before
 
 
 # --- what it costs, before and while
@@ -267,7 +277,8 @@ def test_a_cap_of_the_run_counts_what_its_earlier_commands_spent(
     repeated = (*command, "--judge-repeats", "2")
 
     # By itself the command would stay below its own cap of 0.05.
-    capped = ragbench(*repeated, "--max-cost", "0.05", "--max-cost-run", f"{spent * 1.5:.6f}")
+    cap_of_run = f"{spent * 1.5:.6f}"
+    capped = ragbench(*repeated, "--max-cost", "0.05", "--max-cost-run", cap_of_run)
     ragbench(*repeated, "--max-cost-run", "1").ok()
 
     capped.refused("the cost of all commands of this run is capped at")

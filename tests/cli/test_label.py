@@ -13,7 +13,7 @@ import pytest
 
 from ragbench import read_labels
 from ragbench.io.people import read_people
-from tests.cli.runs import ROOT, Ragbench, fenced, lines, read_lines, report
+from tests.cli.runs import ROOT, Ragbench, fenced, lines, read_lines, report, row_where
 
 COMPOSERS = [
     "Bach",
@@ -229,7 +229,8 @@ def test_a_figure_is_shown_beside_what_people_say(ragbench: Ragbench) -> None:
 
 def test_a_report_without_labels_takes_the_correction_back(ragbench: Ragbench) -> None:
     run = run_of_answers(ragbench, "one")
-    ragbench("report", run, "--labels", lines("l.jsonl", labels_of("one", [], range(40)))).ok()
+    file = lines("l.jsonl", labels_of("one", [], range(40)))
+    ragbench("report", run, "--labels", file).ok()
 
     ragbench("report", run).ok()
 
@@ -250,8 +251,9 @@ def test_a_label_dies_with_its_answer(ragbench: Ragbench) -> None:
 def test_labels_of_no_metric_are_said_to_be_of_none(ragbench: Ragbench) -> None:
     run = run_of_answers(ragbench, "one")
     thumbs = labels_of("one", [], range(20), metric="thumbs", drawn=None)
+    file = lines("t.jsonl", thumbs)
 
-    done = ragbench("report", run, "--labels", lines("t.jsonl", thumbs))
+    done = ragbench("report", run, "--labels", file)
 
     done.ok("Labels of thumbs (20) are of no metric")
 
@@ -259,9 +261,9 @@ def test_labels_of_no_metric_are_said_to_be_of_none(ragbench: Ragbench) -> None:
 def test_a_file_of_labels_is_given_its_metric_by_name(ragbench: Ragbench) -> None:
     run = run_of_answers(ragbench, "one")
     thumbs = labels_of("one", [], range(20), metric="thumbs", drawn=None)
-    labels = f"answer_correct={lines('t.jsonl', thumbs)}"
+    lines("t.jsonl", thumbs)
 
-    done = ragbench("report", run, "--labels", labels)
+    done = ragbench("report", run, "--labels", "answer_correct=t.jsonl")
 
     done.ok("20 of 60")
     assert "20 labels of cases that nobody drew" in done.flat
@@ -301,8 +303,9 @@ def test_labels_that_are_missing_stop_an_evaluation_before_anything_is_asked(
 def test_labels_of_answers_that_differ_correct_no_figure_of_all(ragbench: Ragbench) -> None:
     run = run_of_answers(ragbench, "one")
     labels = labels_of("one", EVERY_THIRD, drawn={"differing": True})
+    file = lines("l.jsonl", labels)
 
-    done = ragbench("report", run, "--labels", lines("l.jsonl", labels))
+    done = ragbench("report", run, "--labels", file)
 
     done.ok("60 labels of")
     assert "corrected by" not in done.out
@@ -320,7 +323,9 @@ def two_runs(ragbench: Ragbench) -> tuple[str, str]:
 @pytest.fixture
 def all_labels(two_runs: tuple[str, str]) -> str:
     base, run = two_runs
-    return lines("all.jsonl", [*labels_of(base, []), *labels_of(run, EVERY_THIRD)])
+    of_base = labels_of(base, [])
+    of_run = labels_of(run, EVERY_THIRD)
+    return lines("all.jsonl", of_base + of_run)
 
 
 GATE = ("gate", "run", "--baseline", "base", "--max-drop", "answer_correct=0.1")
@@ -328,11 +333,13 @@ GATE = ("gate", "run", "--baseline", "base", "--max-drop", "answer_correct=0.1")
 
 @pytest.mark.usefixtures("two_runs")
 def test_a_gate_on_few_labels_says_how_many_more_would_settle_it(ragbench: Ragbench) -> None:
-    few = [*labels_of("base", [], range(8)), *labels_of("run", EVERY_THIRD, range(8))]
+    of_base = labels_of("base", [], range(8))
+    of_run = labels_of("run", EVERY_THIRD, range(8))
+    file = lines("few.jsonl", of_base + of_run)
 
-    done = ragbench(*GATE, "--strict", "--labels", lines("few.jsonl", few), "--json").ends(3)
+    done = ragbench(*GATE, "--strict", "--labels", file, "--json").ends(3)
 
-    (check,) = [row for row in done.json["checks"] if row["subject"] == "answer_correct"]
+    check = row_where(done.json["checks"], subject="answer_correct")
     plan = check["plan"]
     pairs = plan["chances"][-1][0]
     assert check["corrected"]["labels"] == 8
@@ -412,14 +419,17 @@ def test_the_judge_decides_a_gate_against_a_baseline_file(
 
     done = ragbench("gate", "run", "-b", "main.json", "--labels", all_labels, "--json")
 
-    assert [row["subject"] for row in done.json["checks"] if row["corrected"]] == []
+    corrected = [check for check in done.json["checks"] if check["corrected"]]
+    assert corrected == []
 
 
 # --- the guide
 
+GUIDE = (ROOT / "docs" / "labels.md").read_text("utf-8")
+
 
 def test_the_labels_of_the_guide_can_be_read() -> None:
-    (rows,) = fenced((ROOT / "docs" / "labels.md").read_text("utf-8"), "json")
+    (rows,) = fenced(GUIDE, "json")
     Path("shown.jsonl").write_text(rows, "utf-8")
 
     labels = read_people("shown.jsonl")
@@ -430,11 +440,13 @@ def test_the_labels_of_the_guide_can_be_read() -> None:
 def test_the_program_of_the_guide_compares_two_runs(
     ragbench: Ragbench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (program,) = fenced((ROOT / "docs" / "labels.md").read_text("utf-8"), "python")
+    (program,) = fenced(GUIDE, "python")
     Path("guide.py").write_text(program, "utf-8")
     run_of_answers(ragbench, "main")
     run_of_answers(ragbench, "branch", [1])
-    lines("labels.jsonl", [*labels_of("main", []), *labels_of("branch", [1, 2])])
+    of_main = labels_of("main", [])
+    of_branch = labels_of("branch", [1, 2])
+    lines("labels.jsonl", of_main + of_branch)
 
     runpy.run_path("guide.py")
 

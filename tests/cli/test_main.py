@@ -255,7 +255,8 @@ def test_a_list_that_is_given_in_two_options_is_joined(command: list[str]) -> No
 
     for option in single_options(loaded):
         if option.metavar == "LIST":
-            twice = [option.opts[-1], "1", option.opts[-1], "2"]
+            name = option.opts[-1]
+            twice = [name, "1", name, "2"]
             context = loaded.make_context("", [*arguments, *twice], resilient_parsing=True)
             assert context.params[option.name] == "1,2"
 
@@ -266,8 +267,10 @@ def test_an_option_of_one_value_that_is_given_twice_is_refused(
 ) -> None:
     for option in single_options(loaded_command(command)):
         if option.metavar != "LIST":
-            done = ragbench(*command, option.opts[-1], "1", option.opts[-1], "2")
-            done.refused(f"{max(option.opts, key=len)} takes one", "'1' and '2'")
+            name = option.opts[-1]
+            longest_name = max(option.opts, key=len)
+            done = ragbench(*command, name, "1", name, "2")
+            done.refused(f"{longest_name} takes one", "'1' and '2'")
 
 
 def single_options(command: Any) -> list[Any]:
@@ -299,7 +302,9 @@ def test_metrics_of_two_options_are_all_measured(
 def test_an_option_that_is_given_twice_with_the_same_value_counts_once(
     ragbench: Ragbench, one_case: tuple[str, ...]
 ) -> None:
-    ragbench(*one_case, "-m", "exact_match", "--limit", "1", "--limit", "1").ok("exact_match")
+    done = ragbench(*one_case, "-m", "exact_match", "--limit", "1", "--limit", "1")
+
+    done.ok("exact_match")
 
 
 def test_metrics_with_a_plus_come_after_the_usual_ones(
@@ -427,7 +432,8 @@ def test_a_shell_completes(
 ) -> None:
     monkeypatch.setenv("_RAGBENCH_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", typed)
-    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    number_of_word = len(typed.split()) - 1
+    monkeypatch.setenv("COMP_CWORD", str(number_of_word))
 
     done = ragbench()
 
@@ -492,7 +498,10 @@ def test_an_old_name_sets_the_new_option(command: str, old: str, new: str) -> No
 def test_an_old_name_takes_its_value_after_an_equals_sign(command: str, old: str, new: str) -> None:
     value = valid_value(new)
 
-    assert value_of(command, new, [f"{old}={value}"]) == value_of(command, new, [new, value])
+    by_old_name = value_of(command, new, [f"{old}={value}"])
+    by_new_name = value_of(command, new, [new, value])
+
+    assert by_old_name == by_new_name
 
 
 @RENAMED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from importlib import import_module
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.runs import Ragbench
+from tests.cli.runs import Ragbench, read_lines
 
 ENGLISH = """\
 Question asked,Expected answer,Bot reply,Hit 1,Hit 2,OK?
@@ -70,8 +69,8 @@ def test_the_printed_line_reads_the_table(
     assert "corrected by labels of people" in done.out
     assert "2 of 2" in done.out
     ragbench("export", "run", "--to", "jsonl", "-o", "cases.jsonl").ok()
-    first = json.loads(Path("cases.jsonl").read_text(encoding="utf-8").splitlines()[0])
-    assert first["retrieval"]["value"]["contexts"] == texts_of_first
+    first_case = read_lines("cases.jsonl")[0]
+    assert first_case["retrieval"]["value"]["contexts"] == texts_of_first
 
 
 def test_a_column_is_proposed_for_one_field(ragbench: Ragbench) -> None:

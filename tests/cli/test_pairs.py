@@ -249,8 +249,9 @@ def assert_evaluated(form: str, out: Path, printed: str) -> None:
     elif form == RANKED:
         assert ": 2 cases" in printed
     else:
-        ragbench("export", str(out / "run"), "--to", "jsonl", "-o", str(out / "export.jsonl"))
-        read = exported_cases(out / "export.jsonl")
+        file = str(out / "export.jsonl")
+        ragbench("export", str(out / "run"), "--to", "jsonl", "-o", file)
+        read = exported_cases(file)
         expected = exported_cases("export.jsonl")
         if form == ANSWERED:
             # The case whose retrieval failed.

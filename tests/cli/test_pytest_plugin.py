@@ -20,7 +20,7 @@ from ragbench.gate.main_runs import baseline_of
 from ragbench_cli.main import main
 from tests.cli.conftest import CASES, DOCUMENTS, RAGS
 from tests.cli.runs import Ragbench, fenced, in_python, lines
-from tests.unit.gate.builders import run as made
+from tests.unit.gate.builders import run as run_with_scores
 
 pytest_plugins = ["pytester"]
 
@@ -29,14 +29,18 @@ Pytest = Callable[..., pytest.RunResult]
 
 @pytest.fixture
 def inner(pytester: pytest.Pytester, request: pytest.FixtureRequest, workplace: Path) -> Pytest:
-    known = request.config.pluginmanager.has_plugin("ragbench")  # ragbench is installed
+    """Calls pytest in this process, with the plugin; its arguments are those of the command line.
+
+    The folder `empty` holds no tests.
+    """
+    is_installed = request.config.pluginmanager.has_plugin("ragbench")
     os.chdir(workplace)
 
     def call(*arguments: str) -> pytest.RunResult:
-        plugin = () if known else ("-p", "ragbench_cli.pytest_plugin")
-        quiet = ("-p", "no:cacheprovider", "-p", "no:anyio", "-p", "no:langsmith_plugin")
-        here = ("--rootdir", str(workplace), "-c", str(workplace / "empty.ini"))
-        return pytester.runpytest_inprocess(*plugin, *quiet, *here, *arguments)
+        plugin = () if is_installed else ("-p", "ragbench_cli.pytest_plugin")
+        without_others = ("-p", "no:cacheprovider", "-p", "no:anyio", "-p", "no:langsmith_plugin")
+        place = ("--rootdir", str(workplace), "-c", str(workplace / "empty.ini"))
+        return pytester.runpytest_inprocess(*plugin, *without_others, *place, *arguments)
 
     (workplace / "empty").mkdir()
     (workplace / "empty.ini").write_text("[pytest]\n", "utf-8")
@@ -54,20 +58,22 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     (home / "rags.py").write_text(RAGS, encoding="utf-8")
     lines(home / "cases.jsonl", CASES)
     lines(home / "corpus.jsonl", DOCUMENTS)
-    arguments = ["eval", str(home), "--rag", f"{home / 'rags.py'}:Plain", "-q"]
+    run = str(home / "run")
+    evaluation = ["eval", str(home), "--rag", f"{home / 'rags.py'}:Plain", "-q"]
+    evaluation += ["-m", "recall@5,token_f1", "--out", run]
+    limits = ("--min", "recall@5=0.5", "--max-drop", "token_f1=0.02")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
-        assert main([*arguments, "-m", "recall@5,token_f1", "--out", str(home / "run")]) == 0
-        limits = ("--min", "recall@5=0.5", "--max-drop", "token_f1=0.02")
-        base = str(shutil.copytree(home / "run", home / "base"))
-        assert main(["gate", str(home / "run"), "-b", base, *limits]) == 0
-    return str(home / "run")
+        assert main(evaluation) == 0
+        baseline = str(shutil.copytree(run, home / "base"))
+        assert main(["gate", run, "-b", baseline, *limits]) == 0
+    return run
 
 
-def demand(**metrics: dict[str, Any]) -> None:
-    names = {"recall": "recall@5", "token_f1": "token_f1"}
-    gate = {"metrics": {names[name]: limits for name, limits in metrics.items()}}
-    Path("ragbench.yaml").write_text(json.dumps({"gate": gate}), "utf-8")
+def demand(*, recall: dict[str, Any]) -> None:
+    """Writes the limits of a gate for recall@5."""
+    config = {"gate": {"metrics": {"recall@5": recall}}}
+    Path("ragbench.yaml").write_text(json.dumps(config), "utf-8")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +87,9 @@ def test_a_check_that_does_not_pass_fails_with_its_reason_alone(
     inner: Pytest, run: str, limits: dict[str, Any], reason: str
 ) -> None:
     demand(recall=limits)
+
     result = inner("--ragbench", run, "empty")
+
     result.assert_outcomes(failed=2, passed=1)
     assert result.ret == 1
     text = result.stdout.str()
@@ -91,29 +99,38 @@ def test_a_check_that_does_not_pass_fails_with_its_reason_alone(
 
 def test_what_is_undecided_passes_and_fails_when_strict(inner: Pytest) -> None:
     for name, scores in (("good", [1] * 12), ("like", [0] + [1] * 11)):
-        write_baseline(baseline_of([made({"recall@5": scores})]), Path(f"{name}.json"))
+        run = run_with_scores({"recall@5": scores})
+        write_baseline(baseline_of([run]), Path(f"{name}.json"))
     options = ("--ragbench", "like.json", "--ragbench-baseline", "good.json", "empty")
-    inner(*options).assert_outcomes(passed=5)
-    inner(*options, "--ragbench-strict").assert_outcomes(passed=3, failed=2)
+
+    result = inner(*options)
+    strict_result = inner(*options, "--ragbench-strict")
+
+    result.assert_outcomes(passed=5)
+    strict_result.assert_outcomes(passed=3, failed=2)
 
 
 def test_a_baseline_and_a_config_can_be_named(inner: Pytest, run: str, ragbench: Ragbench) -> None:
     assert ragbench("baseline", "set", run).code == 0
     Path("other.yaml").write_text("gate: {metrics: {recall@5: {max_drop: 0.1}}}", "utf-8")
     options = ("--ragbench-baseline", "ragbench-baseline.json", "--ragbench-config", "other.yaml")
+
     result = inner("--ragbench", run, *options, "-v", "empty")
+
     result.assert_outcomes(passed=7)
     result.stdout.fnmatch_lines(["ragbench::recall@5 (loss up to 0.100) PASSED*"])
 
 
 def test_a_run_that_cannot_be_judged_is_a_usage_error(inner: Pytest, run: str) -> None:
-    result = inner("--ragbench", "nowhere", "empty")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "nowhere cannot be read" in result.stderr.str()
-    assert "Traceback" not in result.stderr.str() + result.stdout.str()
-    result = inner("--ragbench-strict", "empty")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "the options of ragbench need a run" in result.stderr.str()
+    of_no_folder = inner("--ragbench", "nowhere", "empty")
+    assert of_no_folder.ret == pytest.ExitCode.USAGE_ERROR
+    assert "nowhere cannot be read" in of_no_folder.stderr.str()
+    assert "Traceback" not in of_no_folder.stderr.str()
+    assert "Traceback" not in of_no_folder.stdout.str()
+
+    without_run = inner("--ragbench-strict", "empty")
+    assert without_run.ret == pytest.ExitCode.USAGE_ERROR
+    assert "the options of ragbench need a run" in without_run.stderr.str()
 
 
 def test_each_case_is_a_test_that_fails_with_its_cause(inner: Pytest, run: str) -> None:
@@ -133,7 +150,8 @@ def test_each_case_is_a_test_that_fails_with_its_cause(inner: Pytest, run: str) 
 def test_a_case_whose_answer_was_compared_with_nothing_is_skipped(
     inner: Pytest, ragbench: Ragbench
 ) -> None:
-    lines(Path("open.jsonl"), [{"id": "o1", "query": "Is there leave?", "response": "Yes."}])
+    case = {"id": "o1", "query": "Is there leave?", "response": "Yes."}
+    lines("open.jsonl", [case])
     assert ragbench("eval", "open.jsonl", "--out", "open", "-q", "-m", "answer_rate").code == 0
 
     result = inner("--ragbench-cases", "open", "-rs", "empty")
@@ -149,7 +167,11 @@ def test_cases_come_before_the_checks_of_a_gate(inner: Pytest, run: str) -> None
 
     result.assert_outcomes(passed=4, failed=2)
     result.stdout.fnmatch_lines(
-        ["ragbench::case?c1? PASSED*", "ragbench::case?c2? FAILED*", "ragbench::verdict PASSED*"]
+        [
+            "ragbench::case?c1? PASSED*",
+            "ragbench::case?c2? FAILED*",
+            "ragbench::verdict PASSED*",
+        ]
     )
 
 
@@ -158,14 +180,15 @@ def test_a_run_of_cases_that_is_not_there_is_a_usage_error(inner: Pytest) -> Non
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "nowhere" in result.stderr.str()
-    assert "Traceback" not in result.stderr.str() + result.stdout.str()
+    assert "Traceback" not in result.stderr.str()
+    assert "Traceback" not in result.stdout.str()
 
 
 def test_the_cases_of_a_junit_file_have_their_causes(inner: Pytest, run: str) -> None:
     inner("--ragbench-cases", run, "--junit-xml", "junit.xml", "empty")
 
-    cases = {case.get("name"): case for case in Tree.parse("junit.xml").iter("testcase")}
-
+    file = Tree.parse("junit.xml")
+    cases = {case.get("name"): case for case in file.iter("testcase")}
     assert cases["case[c1]"].find("failure") is None
     failure = cases["case[c2]"].find("failure")
     assert failure is not None
@@ -206,7 +229,9 @@ def test_unused_it_imports_nothing_but_pytest() -> None:
         "import sys, pytest; before = set(sys.modules); import ragbench_cli.pytest_plugin; "
         "print(sorted(set(sys.modules) - before))"
     )
+
     done = in_python(program)
+
     assert done.stdout.strip() == "['ragbench_cli', 'ragbench_cli.pytest_plugin']"
 
 
@@ -214,17 +239,21 @@ def test_the_guide_says_what_happens(
     inner: Pytest, ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "pytest.md").read_text("utf-8")
-    (commands,), (shown,), (program,) = (fenced(page, name) for name in ("sh", "text", "python"))
-    evaluation, judging = (shlex.split(line) for line in commands.splitlines())
+    (commands,) = fenced(page, "sh")
+    (shown,) = fenced(page, "text")
+    (program,) = fenced(page, "python")
+    evaluation, judging = commands.splitlines()
     assert ragbench("init").code == 0
-    assert ragbench(*evaluation[1:], "-q").code == 0
+    assert ragbench(*shlex.split(evaluation)[1:], "-q").code == 0
     (workplace / "test_mine.py").write_text(program, "utf-8")
     monkeypatch.syspath_prepend(str(workplace))
     monkeypatch.delitem(sys.modules, "my_rag", raising=False)  # of another test
-    result = inner(*judging[1:], "-v", "test_mine.py")
+
+    result = inner(*shlex.split(judging)[1:], "-v", "test_mine.py")
+
     lines = [re.sub(r" +\[ *\d+%\]$", "", line) for line in result.stdout.lines]
-    first, *results = [line for line in lines if line.endswith("PASSED")]
-    assert first == "test_mine.py::test_the_rag_finds_what_it_needs PASSED"
-    assert results == shown.splitlines()
+    own_test, *checks = [line for line in lines if line.endswith("PASSED")]
+    assert own_test == "test_mine.py::test_the_rag_finds_what_it_needs PASSED"
+    assert checks == shown.splitlines()
     for option in re.findall(r"\| `(--ragbench[\w-]*)", page):
         assert f"  {option}" in inner("--help").stdout.str()

@@ -10,7 +10,7 @@ import pytest
 from ragbench import parse_metrics
 from ragbench.core.outcome import Cell, Status
 from ragbench.stages.repeated import Repeated
-from tests.cli.runs import Ragbench, cases_of, lines, own_rag
+from tests.cli.runs import Ragbench, cases_of, lines, own_rag, row_where
 
 EVAL = ("eval", "cases.jsonl", "--rag", "own.py:Own", "-m", "token_f1", "-q", "-o", "run")
 # Yes, no and yes in turn, by the number of times that it was asked a question.
@@ -41,13 +41,14 @@ def test_scores_are_the_means_and_the_noise_is_shown(ragbench: Ragbench) -> None
     report = ragbench(*EVAL, "--rag-repeats", "3", "--json").ok().json
 
     assert count_of_questions() == 12
-    (f1,) = [summary for summary in report["summaries"] if summary["metric"] == "token_f1"]
+    f1 = row_where(report["summaries"], metric="token_f1")
     assert f1["score"] == pytest.approx(2 / 3)
     assert f1["measured"] == 4
     assert f1["total"] == 4
     q0 = cases_of()[0]
     assert q0["scores"]["token_f1"]["value"] == pytest.approx(2 / 3)
-    assert [cell["value"] for cell in q0["repeats"]["token_f1"]] == [1.0, 0.0, 1.0]
+    cells = q0["repeats"]["token_f1"]
+    assert [cell["value"] for cell in cells] == [1.0, 0.0, 1.0]
     notes = " ".join(report["notes"])
     assert "Each case was asked 3 times; scores are the means of a case." in notes
     assert "token_f1: 100% of the variance of a score is the system's own noise" in notes
@@ -131,7 +132,7 @@ def test_gate_and_baseline_know_each_time(ragbench: Ragbench) -> None:
     verdict = ragbench("gate", "run", "-b", "ragbench-baseline.json")
 
     assert baseline["runs"][0]["repeats"] == 3
-    (f1,) = [metric for metric in baseline["metrics"] if metric["metric"] == "token_f1"]
+    f1 = row_where(baseline["metrics"], metric="token_f1")
     assert f1["within_variance"] == pytest.approx(1 / 3)
     assert baseline["unstable"] == ["q0", "q1", "q2", "q3"]
     printed.ok("unstable: 4 of 4 cases: q0, q1, q2, q3")

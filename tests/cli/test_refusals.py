@@ -151,15 +151,20 @@ OF_A_RUN = {
     "compare run other --pass-metrics ECE": "ECE cannot say whether a case passes",
     "compare run other --json --md -": "both want standard output",
 }
-COMMANDS = USAGE | {
-    f"{command} {given}": said
-    for command, table in (("eval", EVAL), ("validate", VALIDATE))
-    for given, said in table.items()
+COMMANDS = {
+    **USAGE,
+    **{f"eval {arguments}": error for arguments, error in EVAL.items()},
+    **{f"validate {arguments}": error for arguments, error in VALIDATE.items()},
 }
 
 
 def files() -> set[Path]:
-    return {path for path in Path().rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    paths = {path for path in Path().rglob("*") if path.is_file()}
+    return {path for path in paths if path.suffix != ".pyc"}
+
+
+def contents() -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in files()}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -167,20 +172,31 @@ def test_what_the_user_can_mend_is_one_clear_error(ragbench: Ragbench, command: 
     lines("said.jsonl", SAID)
     for name, text in FILES.items():
         Path(name).write_text(text, "utf-8")
-    there = files()
+    files_before = files()
+
     done = ragbench(*shlex.split(command)).refused(COMMANDS[command])
+
     assert done.out == ""
     assert "Traceback" not in done.err
-    assert files() == there  # nothing is left behind
+    assert files() == files_before  # nothing is left behind
 
 
 def test_of_a_run_it_is_said_what_it_has(ragbench: Ragbench) -> None:
     for run in ("run", "other"):
         ragbench("eval", "office", "--rag", "baseline", "-o", run, "-q").ok()
-    lines("tags.jsonl", [{"query": "a?", "response": "b", "reference": "b", "tags": ["travel"]}])
+    tagged = {
+        "query": "a?",
+        "response": "b",
+        "reference": "b",
+        "tags": ["travel"],
+    }
+    lines("tags.jsonl", [tagged])
     ragbench("eval", "tags.jsonl", "-o", "tagged", "-q").ok()
     Path("link").symlink_to("run")
-    before = {path: path.read_bytes() for path in files()}
-    for command, said in OF_A_RUN.items():
-        assert ragbench(*shlex.split(command)).refused("Error: ", said).out == ""
-    assert {path: path.read_bytes() for path in files()} == before
+    contents_before = contents()
+
+    for command, error in OF_A_RUN.items():
+        done = ragbench(*shlex.split(command)).refused("Error: ", error)
+        assert done.out == ""
+
+    assert contents() == contents_before

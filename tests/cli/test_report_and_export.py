@@ -175,18 +175,18 @@ def test_an_export_of_an_interrupted_run_as_json_counts_what_it_lacks(ragbench: 
 
 
 def test_a_damaged_run_is_named_left_alone_and_begun_anew_with_fresh(ragbench: Ragbench) -> None:
-    asked = ("eval", "office", "--rag", "baseline", "-m", "token_f1", "--out", "run")
-    ragbench(*asked).ok()
+    command = ("eval", "office", "--rag", "baseline", "-m", "token_f1", "--out", "run")
+    ragbench(*command).ok()
     journal = Path("run/journal.sqlite")
     damaged = bytearray(journal.read_bytes())
     damaged[4096:] = bytes(len(damaged) - 4096)
     journal.write_bytes(damaged)
 
-    refused = ragbench(*asked)
+    refused = ragbench(*command)
 
     refused.refused("run/journal.sqlite is damaged", "Nothing that it holds was overwritten")
     assert journal.read_bytes() == damaged
-    ragbench(*asked, "--fresh").ok("3 cases")
+    ragbench(*command, "--fresh").ok("3 cases")
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,8 @@ def promise(sentence: str) -> Callable[[Test], Test]:
 
 
 def test_each_promise_of_the_page_has_a_test() -> None:
-    bullets = re.findall(r"^- (.+?)(?=\n- |\n\n|\Z)", PAGE.read_text("utf-8"), re.M | re.S)
+    page = PAGE.read_text("utf-8")
+    bullets = re.findall(r"^- (.+?)(?=\n- |\n\n|\Z)", page, re.M | re.S)
     promises = {" ".join(bullet.split()) for bullet in bullets}
     assert promises == {*HERE, *ELSEWHERE}
 
@@ -110,7 +111,8 @@ def test_the_page_allows_its_own_script_alone(ragbench: Ragbench, tmp_path: Path
     page = (tmp_path / "run" / "report.html").read_text("utf-8")
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
     assert policy is not None
-    directives = dict(part.split(maxsplit=1) for part in policy[1].split("; "))
+    parts = policy[1].split("; ")
+    directives = dict(part.split(maxsplit=1) for part in parts)
     assert directives["default-src"] == "'none'"
     assert directives["script-src"].startswith(("'sha256-", "&#39;sha256-"))
     assert "connect-src" not in directives
@@ -150,15 +152,17 @@ def rights(path: Path) -> int:
 def test_a_run_folder_is_private(ragbench: Ragbench, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir(mode=0o755)  # by its user, and so it stays as it is
 
-    assert ragbench("eval", lines("a.jsonl", CASES), "--out", "run").code == 0
+    lines("a.jsonl", CASES)
+
+    assert ragbench("eval", "a.jsonl", "--out", "run").code == 0
     assert ragbench("eval", "a.jsonl", "--out", "other").code == 0
 
     assert rights(tmp_path / "other") == 0o700
-    written = {path.name: rights(path) for path in (tmp_path / "run").iterdir()}
+    files = list((tmp_path / "run").iterdir())
     without_data = {".lock", "journal.sqlite-in-flight"}
-    open_to_others = {name for name, mode in written.items() if mode != 0o600}
+    open_to_others = {path.name for path in files if rights(path) != 0o600}
     assert open_to_others <= without_data
-    assert "journal.sqlite" in written
+    assert "journal.sqlite" in {path.name for path in files}
 
 
 @promise("Only you can read a file that a command writes of your data, until you say otherwise.")
@@ -251,24 +255,27 @@ def test_no_key_is_printed_or_stored(ragbench: Ragbench, tmp_path: Path) -> None
         if path.is_file() and source not in path.parents:
             contents[str(path)] = path.read_bytes()
 
-    leaks = [
-        (issuer, place)
-        for issuer, key in KEYS.items()
-        for place, content in contents.items()
-        if key.encode() in content
-    ]
-    assert leaks == []
+    for issuer, key in KEYS.items():
+        for place, content in contents.items():
+            assert key.encode() not in content, (issuer, place)
     assert b"***" in contents[str(tmp_path / "run" / "journal.sqlite")]
 
 
 def test_an_id_that_looks_like_a_key_is_printed_as_it_is(ragbench: Ragbench) -> None:
     key = KEYS["GitHub"]
-    case = {**CASES[0], "id": key, "retrieved_context_ids": [key], "reference_context_ids": [key]}
-    assert ragbench("eval", lines("a.jsonl", [case]), "--out", "run").code == 0
+    case = {
+        **CASES[0],
+        "id": key,
+        "retrieved_context_ids": [key],
+        "reference_context_ids": [key],
+    }
+    lines("a.jsonl", [case])
+    assert ragbench("eval", "a.jsonl", "--out", "run").code == 0
 
     (printed,) = ragbench("cases", "run", "--json").json["cases"]
 
-    assert (printed["id"], printed["retrieved_ids"]) == (key, [key])
+    assert printed["id"] == key
+    assert printed["retrieved_ids"] == [key]
 
 
 @promise("A run writes to its own folder alone.")
@@ -285,7 +292,8 @@ def test_a_run_writes_to_its_own_folder(
 
     run = tmp_path / "run"
     new = {*tmp_path.rglob("*")} - before
-    assert {path for path in new if path != run and run not in path.parents} == set()
+    for path in new - {run}:
+        assert run in path.parents
 
 
 # --- what leaves your machine

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from ragbench import open_traces
 from ragbench.core.trace import Trace
 from tests.cli.conftest import CASES
-from tests.cli.runs import ROOT, Ragbench, checks
+from tests.cli.runs import ROOT, Ragbench, checks, lines
 from tests.json_server import serving_json
 
 pytestmark = pytest.mark.extra("http")
@@ -37,12 +36,8 @@ TAKE = ("--take", "answer=.answer", "--take", "contexts=.sources[].text")
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    write("cases.jsonl", [BEES])
+    lines("cases.jsonl", [BEES])
     return tmp_path
-
-
-def write(name: str, rows: Sequence[object]) -> None:
-    Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
 
 
 @contextmanager
@@ -74,10 +69,14 @@ def response_of(trace: Trace) -> str:
 def examples() -> list[tuple[bytes, str]]:
     """Each response of the page, with the command below it."""
     page = (ROOT / "docs" / "http.md").read_text("utf-8")
-    section = re.split(r"^## ", page, flags=re.MULTILINE)
-    (text,) = [part for part in section if part.startswith("Examples\n")]
-    pairs = re.findall(r"```(?:json|text)\n(.*?)```\n\n```console\n\$ (.*?)```", text, re.DOTALL)
-    return [(response.encode(), command.replace("\\\n", " ")) for response, command in pairs]
+    sections = re.split(r"^## ", page, flags=re.MULTILINE)
+    (section,) = [section for section in sections if section.startswith("Examples\n")]
+    pattern = r"```(?:json|text)\n(.*?)```\n\n```console\n\$ (.*?)```"
+    pairs = []
+    for response, command in re.findall(pattern, section, re.DOTALL):
+        on_one_line = command.replace("\\\n", " ")
+        pairs.append((response.encode(), on_one_line))
+    return pairs
 
 
 EXAMPLES = ("objects", "search", "events", "form", "json in a string", "preset")
@@ -95,8 +94,9 @@ def test_an_example_of_the_page_reads_its_response(
         return 200, response
 
     with serving_json(respond) as url:
-        arguments = shlex.split(command.replace("https://host", url))[1:]
+        _, *arguments = shlex.split(command.replace("https://host", url))
         ragbench(*arguments, "--out", "run").ok()
+
     trace = traced()
     assert trace.retrieval.value is not None
     assert trace.retrieval.value.contexts == ["Bees fly from March on."]
@@ -108,33 +108,43 @@ def test_an_example_of_the_page_reads_its_response(
 
 def test_the_report_notes_the_mapping(ragbench: Ragbench) -> None:
     with service(lambda body: (200, REPLY)) as (url, _):
-        ragbench("eval", "cases.jsonl", "--rag", f"POST:{url}", *ASK, *TAKE, "--out", "run").ok()
+        system = ("--rag", f"POST:{url}", *ASK, *TAKE)
+        ragbench("eval", "cases.jsonl", *system, "--out", "run").ok()
+
     mapping = "asked by POST with question={query}; of its response was taken answer=.answer"
     assert mapping in Path("run/report.json").read_text("utf-8")
 
 
 def test_another_mapping_asks_again(ragbench: Ragbench) -> None:
-    with service(lambda body: (200, {**REPLY, "short": "Yes."})) as (url, bodies):
+    reply = {**REPLY, "short": "Yes."}
+
+    with service(lambda body: (200, reply)) as (url, bodies):
         command = ("eval", "cases.jsonl", "--rag", f"POST:{url}", "--out", "run", *ASK)
         ragbench(*command, *TAKE).ok()
         ragbench(*command, "--take", "answer=.short").ok()
+
     assert len(bodies) == 2
     assert response_of(traced()) == "Yes."
 
 
 def test_a_mapping_is_taken_from_the_file(ragbench: Ragbench) -> None:
     with service(lambda body: (200, REPLY)) as (url, bodies):
-        Path("ragbench.yaml").write_text(
-            f"rag:\n  url: {url}\n  method: POST\n  send: {{question: {{query}}}}\n"
+        config = (
+            "rag:\n"
+            f"  url: {url}\n"
+            "  method: POST\n"
+            "  send: {question: {query}}\n"
             '  take: {answer: .answer, contexts: ".sources[].text"}\n'
         )
+        Path("ragbench.yaml").write_text(config)
         ragbench("eval", "cases.jsonl", "--out", "run").ok()
+
     assert bodies == [{"question": "Do bees fly?"}]
 
 
 def test_recorded_answers_are_scored_whatever_the_file_names(ragbench: Ragbench) -> None:
     Path("ragbench.yaml").write_text("rag: {url: 'http://127.0.0.1:1/ask', send: {q: '{query}'}}\n")
-    write("cases.jsonl", [{**BEES, "response": "Yes, bees fly."}])
+    lines("cases.jsonl", [{**BEES, "response": "Yes, bees fly."}])
     ragbench("eval", "cases.jsonl").ok()
 
 
@@ -195,7 +205,7 @@ def test_options_that_do_not_fit_are_refused(
 
 
 def test_a_service_of_another_kind_is_noticed_at_the_first_question(ragbench: Ragbench) -> None:
-    write("cases.jsonl", CASES)
+    lines("cases.jsonl", CASES)
     paths: list[str] = []
 
     def refuse(method: str, path: str, body: Any) -> tuple[int, Any]:
@@ -218,13 +228,18 @@ def test_who_reads_the_errors_alone_gets_to_the_mapping(ragbench: Ragbench) -> N
 
     with service(answer) as (url, bodies):
         command = ["eval", "cases.jsonl", "--out", "run", "--rag", f"POST:{url}"]
-        first = ragbench(*command, *ASK).refused("It asks for user_question")
-        (line,) = re.findall(r"Try: (--send \S+)\.", first.err)
-        second = ragbench(*command, *shlex.split(line)).refused(
-            "--take names nothing in its response"
-        )
-        (lines,) = re.findall(r"Try: (--take .*?)\. See", second.err)
-        ragbench(*command, *shlex.split(line), *shlex.split(lines)).ok()
+
+        without_field = ragbench(*command, *ASK).refused("It asks for user_question")
+        (proposal,) = re.findall(r"Try: (--send \S+)\.", without_field.err)
+        send = shlex.split(proposal)
+
+        without_answer = ragbench(*command, *send)
+        without_answer.refused("--take names nothing in its response")
+        (proposal,) = re.findall(r"Try: (--take .*?)\. See", without_answer.err)
+        take = shlex.split(proposal)
+
+        ragbench(*command, *send, *take).ok()
+
     assert len(bodies) == 3
     assert response_of(traced()) == "Yes, bees fly."
 
@@ -280,11 +295,15 @@ def test_doctor_sends_what_is_asked_for(
 
 
 def test_doctor_shows_the_response_by_paths(ragbench: Ragbench) -> None:
-    with service(lambda body: (200, {**REPLY, "api_key": "sk-abcdefgh12345678"})) as (url, _):
-        done = checks(ragbench("doctor", "--rag", f"POST:{url}", *ASK, "--json"))
-    assert done[".answer"] == ("ok", '"Yes, bees fly."')
-    assert done[".sources[].text"] == ("ok", '"Bees fly from March on."')
-    assert "abcdefgh" not in str(done)
+    reply = {**REPLY, "api_key": "sk-abcdefgh12345678"}
+
+    with service(lambda body: (200, reply)) as (url, _):
+        done = ragbench("doctor", "--rag", f"POST:{url}", *ASK, "--json")
+
+    by_path = checks(done)
+    assert by_path[".answer"] == ("ok", '"Yes, bees fly."')
+    assert by_path[".sources[].text"] == ("ok", '"Bees fly from March on."')
+    assert "abcdefgh" not in str(by_path)
 
 
 def test_doctor_names_what_a_service_without_a_key_wants(ragbench: Ragbench) -> None:
@@ -300,14 +319,19 @@ def test_doctor_s_command_keeps_the_variable_of_a_header(
 ) -> None:
     monkeypatch.setenv("TEAM_TOKEN", "tok-0815-abcdef")
     header = ("--header", "X-Team-Token=${TEAM_TOKEN}")
+
     with service(lambda body: (200, REPLY)) as (url, _):
         done = ragbench("doctor", "--rag", f"POST:{url}", *ASK, *header)
+
     assert "--header 'X-Team-Token=${TEAM_TOKEN}'" in done.out
-    assert "tok-0815" not in done.out + done.err
+    assert "tok-0815" not in done.out
+    assert "tok-0815" not in done.err
 
 
 def test_doctor_checks_a_mapping_that_is_complete(ragbench: Ragbench) -> None:
     with service(lambda body: (200, REPLY)) as (url, _):
-        done = checks(ragbench("doctor", "--rag", f"POST:{url}", *ASK, *TAKE, "--json"))
-    assert done["rag retrieves"] == ("ok", "1 context, without ids, without scores")
-    assert done["rag generates"] == ("ok", "Yes, bees fly.")
+        done = ragbench("doctor", "--rag", f"POST:{url}", *ASK, *TAKE, "--json")
+
+    by_name = checks(done)
+    assert by_name["rag retrieves"] == ("ok", "1 context, without ids, without scores")
+    assert by_name["rag generates"] == ("ok", "Yes, bees fly.")

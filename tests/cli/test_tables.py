@@ -53,9 +53,15 @@ def report(
 
 
 def failure(message: str, count: int = 1, kind: str = "ValueError", first: int = 0) -> FailureGroup:
-    examples = tuple(f"c{number}" for number in range(first, first + min(count, 5)))
-    found: Any = {"type": kind, "message": message, "count": count, "examples": examples}
-    return FailureGroup(stage="generate", **found)
+    """An error of so many cases, of which up to five are examples, from the case `first` on."""
+    number_of_examples = min(count, 5)
+    return FailureGroup(
+        stage="generate",
+        type=kind,
+        message=message,
+        count=count,
+        examples=tuple(f"c{first + place}" for place in range(number_of_examples)),
+    )
 
 
 @pytest.fixture
@@ -80,7 +86,10 @@ def test_the_whole_picture(printed: Any) -> None:
         [Latency(stage="retrieve", count=10, mean=0.0005, p50=0.25, p95=1.5, longest=61.0)],
         ["Mind the gap."],
     )
-    assert printed(shown) == (
+
+    out = printed(shown)
+
+    assert out == (
         "mine on office: 10 cases\n"
         "retrieve  10 done\n"
         "generate  7 answered, 2 abstained, 1 failed\n"
@@ -108,47 +117,68 @@ def test_of_cases_that_shared_a_call_only_the_mean_is_shown(printed: Any) -> Non
     shared = Latency(
         stage="retrieve", count=10, mean=0.1, p50=None, p95=None, longest=None, sharing=8
     )
-    said = "up to 8 cases shared a call; --batch-size 1 measures each alone"
+
     out = printed(report([summary("recall@5")], latencies=[shared]))
-    assert f"time per case   n      mean\n  retrieve     10  100.0 ms\n  {said}\n" in out
+
+    table = (
+        "time per case   n      mean\n"
+        "  retrieve     10  100.0 ms\n"
+        "  up to 8 cases shared a call; --batch-size 1 measures each alone\n"
+    )
+    assert table in out
 
 
 def test_failures_of_one_type_share_a_line(printed: Any) -> None:
-    groups = [failure("first", 3), failure("second", 2, first=3), failure("t", 1, "KeyError", 9)]
+    groups = [
+        failure("first", count=3),
+        failure("second", count=2, first=3),
+        failure("t", kind="KeyError", first=9),
+    ]
     lines = printed(report(failures=groups), 200).splitlines()
-    assert (
-        "  generate, 5 cases: ValueError: first (as in c0, c1, c2; 2 of them with another message)"
-        in lines
-    )
+    examples = "as in c0, c1, c2; 2 of them with another message"
+    assert f"  generate, 5 cases: ValueError: first ({examples})" in lines
     assert "  generate, 1 case: KeyError: t (as in c9)" in lines
-    long = failure("a\n\n b " + "x" * 500, kind="Error00")
-    many = [long, *(failure("m", kind=f"Error{number:02}") for number in range(1, 20))]
+
+    # A long message is cut, and of 20 types the first 8 are shown.
+    many = [failure("a\n\n b " + "x" * 500, kind="Error00")]
+    for number in range(1, 20):
+        many.append(failure("m", kind=f"Error{number:02}"))
     out = " ".join(printed(report(failures=many)).split())
-    assert "a b " in out and "x" * 250 not in out
-    assert "Error07" in out and "Error08" not in out
+    assert "a b " in out
+    assert "x" * 250 not in out
+    assert "Error07" in out
+    assert "Error08" not in out
     assert "and 12 more types of error: see report.json" in out
 
 
 @pytest.mark.parametrize("columns", [44, 60, 80, 120, 200])
 def test_tables_fit_the_terminal(printed: Any, columns: int) -> None:
-    long = summary("ragas:non_llm_context_precision_with_reference", 5, failed=5)
-    shown = report([long, summary("recall@5", 5, abstained=5)], [failure("word " * 60)])
+    summaries = [
+        summary("ragas:non_llm_context_precision_with_reference", 5, failed=5),
+        summary("recall@5", 5, abstained=5),
+    ]
+    shown = report(summaries, [failure("word " * 60)])
+
     lines = printed(shown, columns).splitlines()
-    assert max(len(line) for line in lines) <= columns
+
     assert any(line.startswith("recall@5 ") for line in lines)
-    assert all(line == line.rstrip() for line in lines)
+    for line in lines:
+        assert len(line) <= columns
+        assert line == line.rstrip()
 
 
 def test_a_line_every_half_minute() -> None:
     printed: list[str] = []
     clock = iter([0.0, 29.0, 30.0, 31.0, 60.0, 89.9])
     lines = Lines(print=printed.append, now=lambda: next(clock))
+
     lines.advance(Progress("retrieve", 1000, 100))
     lines.advance(Progress("retrieve", 1000, 100))
     lines.advance(Progress("retrieve", 1000, 100, 3))
     lines.advance(Progress("generate", 1000, 10, 0, 10))
     lines.advance(Progress("generate", 1000, 10, 2))
     lines.advance(Progress("generate", 1000, 10, recorded=4))
+
     assert printed == [
         "retrieve 300/1,000 (3 failed)",
         "generate 20/1,000 (2 failed, 10 from before)",

@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from ragbench.validators import validator as registry
 from ragbench.validators.lexical import LexicalValidator
-from tests.cli.runs import Ragbench, schema
+from tests.cli.runs import Ragbench, read_lines, schema
 from tests.unit.post.tiny_onnx import write_tiny_cross_encoder
 
 NO_INFORMATION = "No relevant information found in retrieved data."
@@ -59,14 +59,15 @@ def check(document: Any, name: str) -> None:
 
 def summary_of(name: str) -> dict[str, Any]:
     """The summary beside an output file, checked against the published schema."""
-    summary = dict(json.loads(Path(f"{name}.summary.json").read_text("utf-8")))
+    text = Path(f"{name}.summary.json").read_text("utf-8")
+    summary = dict(json.loads(text))
     check(summary, "validation_summary")
     return summary
 
 
 def verdicts_in(name: str) -> list[dict[str, Any]]:
     """The verdicts of an output file, each checked against the published schema."""
-    verdicts = [json.loads(line) for line in Path(name).read_text("utf-8").splitlines()]
+    verdicts = read_lines(name)
     for verdict in verdicts:
         check(verdict, "validation")
     return verdicts
@@ -299,9 +300,10 @@ def test_more_malformed_lines_than_lines_cannot_be_allowed(
 def test_chunks_written_as_json_in_a_text_are_opened(
     ragbench: Ragbench, options: tuple[str, ...]
 ) -> None:
-    logged = {"input": QUERY, "output": json.dumps([{"id": "leave", "page_content": LEAVE}])}
+    chunks = [{"id": "leave", "page_content": LEAVE}]
+    dump = write_dump({"input": QUERY, "output": json.dumps(chunks)})
 
-    done = ragbench("validate", write_dump(logged), "--json", "-q", *options).ok()
+    done = ragbench("validate", dump, "--json", "-q", *options).ok()
 
     assert done.json["relevant_chunk_ids"] == ["leave"]
 
@@ -334,7 +336,10 @@ def test_the_mapping_can_be_corrected(ragbench: Ragbench, answer_of_qdrant: str)
 def scored(number: int, *scores: Any) -> dict[str, Any]:
     """A record of as many chunks as there are scores."""
     texts = (LEAVE, DESK, BADGE)
-    chunks = [chunk(texts[i], texts[i], score=score) for i, score in enumerate(scores)]
+    chunks = []
+    for place, score in enumerate(scores):
+        text = texts[place]
+        chunks.append(chunk(text, text, score=score))
     return record(number, chunks=chunks)
 
 
@@ -360,7 +365,12 @@ def test_the_scores_of_each_record_are_looked_at(judge: Judge) -> None:
 @pytest.fixture
 def half_empty() -> str:
     """A dump of four records: two with the answer, two without chunks, one query id twice."""
-    return write_dump(record(1), record(2, chunks=[]), record(3, chunks=[]), record(3))
+    return write_dump(
+        record(1),
+        record(2, chunks=[]),
+        record(3, chunks=[]),
+        record(3),
+    )
 
 
 def test_the_figures_are_told_on_standard_error(ragbench: Ragbench, half_empty: str) -> None:
@@ -379,9 +389,11 @@ def test_the_figures_are_told_on_standard_error(ragbench: Ragbench, half_empty: 
 def test_the_words_are_counted_with_their_worth(ragbench: Ragbench, half_empty: str) -> None:
     done = ragbench("validate", half_empty, "-o", "out.jsonl").ok()
 
-    likely, unlikely = json.loads(Path("out.summary.json").read_text("utf-8"))["words"]
-    assert (likely["word"], likely["count"]) == ("likely", 2)
-    assert (unlikely["word"], unlikely["count"]) == ("probably not", 2)
+    likely, unlikely = summary_of("out")["words"]
+    assert likely["word"] == "likely"
+    assert likely["count"] == 2
+    assert unlikely["word"] == "probably not"
+    assert unlikely["count"] == 2
     assert likely["worth"]["share"] > unlikely["worth"]["share"]
     done.told("calibrate: label 20 queries (answer_present true or false), then ragbench calibrate")
 
@@ -600,7 +612,8 @@ LEAVE_9, DESK_9 = PLANT_9["chunks"]
 def test_a_record_that_changed_is_judged_again(
     ragbench: Ragbench, judged: list[str], change: dict[str, Any]
 ) -> None:
-    ragbench("validate", write_dump(*about_plants(12)), "-o", "v.jsonl", "-q").ok()
+    dump = write_dump(*about_plants(12))
+    ragbench("validate", dump, "-o", "v.jsonl", "-q").ok()
     judged.clear()
     changed = {**PLANT_9, **change}
     dump = write_dump(about_plant(8), changed, about_plant(10))
@@ -615,14 +628,15 @@ def test_a_record_that_changed_is_judged_again(
 def test_a_record_with_another_place_and_query_id_is_not_judged_again(
     ragbench: Ragbench, judged: list[str]
 ) -> None:
-    ragbench("validate", write_dump(*about_plants(12)), "-o", "v.jsonl", "-q").ok()
+    dump = write_dump(*about_plants(12))
+    ragbench("validate", dump, "-o", "v.jsonl", "-q").ok()
     judged.clear()
-    moved = [
+    moved = write_dump(
         {**about_plant(11), "query_id": "n0"},
         {**about_plant(10), "query_id": "n1"},
-    ]
+    )
 
-    ragbench("validate", write_dump(*moved), "-o", "v.jsonl", "-q").ok()
+    ragbench("validate", moved, "-o", "v.jsonl", "-q").ok()
 
     assert judged == []
     assert [verdict["query_id"] for verdict in verdicts_in("v.jsonl")] == ["n0", "n1"]

@@ -37,17 +37,18 @@ def test_verdicts_get_a_hint_and_its_line_works(
     ragbench: Ragbench, column: str, values: list[str]
 ) -> None:
     path = table(column, values)
+    labels = ("--labels", "answer_correct=cases.csv")
+
     done = ragbench("eval", path, "-o", "run", "-m", "answer_correct")
+    labelled = ragbench("eval", path, "-o", "run2", "-m", "answer_correct", *labels)
+
     assert done.code == 0
     assert done.err.count(HINT) == 1
     assert f"'{column}' is not read" in done.err
-    assert "--labels answer_correct=cases.csv" in done.err
+    assert " ".join(labels) in done.err
     assert HINT not in done.out
-    again = ragbench(
-        "eval", path, "-o", "run2", "-m", "answer_correct", "--labels", f"answer_correct={path}"
-    )
-    again.ok("corrected by labels of people")
-    assert HINT not in again.err
+    labelled.ok("corrected by labels of people")
+    assert HINT not in labelled.err
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,10 @@ def test_verdicts_get_a_hint_and_its_line_works(
     ],
 )
 def test_other_columns_get_none(ragbench: Ragbench, column: str, values: list[str]) -> None:
-    done = ragbench("eval", table(column, values), "-o", "run", "-m", "answer_correct")
+    path = table(column, values)
+
+    done = ragbench("eval", path, "-o", "run", "-m", "answer_correct")
+
     assert done.code == 0
     assert HINT not in done.err
 
@@ -70,9 +74,10 @@ def test_other_columns_get_none(ragbench: Ragbench, column: str, values: list[st
 def test_a_file_whose_answer_may_be_the_systems_gets_the_line_that_says_so(
     ragbench: Ragbench,
 ) -> None:
-    Path("cases.csv").write_text(
-        "question,answer,OK?\nHow long?,30 days,yes\nHow much?,Nothing,no\n", encoding="utf-8"
-    )
+    rows = "question,answer,OK?\nHow long?,30 days,yes\nHow much?,Nothing,no\n"
+    Path("cases.csv").write_text(rows, encoding="utf-8")
+
     done = ragbench("eval", "cases.csv", "-o", "run")
+
     assert done.code == 2
     assert "--field response=answer --labels METRIC=cases.csv" in done.err

@@ -27,22 +27,33 @@ FILLER = "It is as it was, and so it stays for all who live here. "
 def indexed(ragbench: Ragbench) -> Ragbench:
     """A store with one chunk about each word in 2020 and one in 2021; the gold is of 2020."""
     documents = []
+    cases = []
     for word in WORDS:
         for year in (2020, 2021):
-            text = f"the {word} in {year}"
-            documents.append({"id": f"{word}-{year}", "text": text, "metadata": {"year": year}})
-    ragbench("index", lines("docs.jsonl", documents), *STORE, *HASHING, "-q").ok()
-    cases = [
-        {"id": word, "query": word, "reference_context_ids": [f"{word}-2020"]} for word in WORDS
-    ]
+            document = {
+                "id": f"{word}-{year}",
+                "text": f"the {word} in {year}",
+                "metadata": {"year": year},
+            }
+            documents.append(document)
+        cases.append({"id": word, "query": word, "reference_context_ids": [f"{word}-2020"]})
+    lines("docs.jsonl", documents)
     lines("cases.jsonl", cases)
+    ragbench("index", "docs.jsonl", *STORE, *HASHING, "-q").ok()
     Path("post.yaml").write_text("operators: [{action: filter, type: top_k, k: 1}]\n", "utf-8")
     return ragbench
 
 
 def why_of(ragbench: Ragbench, *arguments: str) -> dict[str, Any]:
-    document: dict[str, Any] = ragbench("why", "memory:store", *arguments, "--json", "-q").ok().json
+    """What the command gives as data."""
+    done = ragbench("why", "memory:store", *arguments, "--json", "-q").ok()
+    document: dict[str, Any] = done.json
     return document
+
+
+def cause_of_first_gold(document: dict[str, Any]) -> str:
+    golds = document["golds"]["golds"]
+    return str(golds[0]["cause"])
 
 
 def gains(document: dict[str, Any]) -> dict[str, float]:
@@ -96,10 +107,11 @@ def test_gold_that_the_filter_takes_away_is_found_without_it(indexed: Ragbench) 
 
     document = why_of(indexed, *question)
 
-    assert document["golds"]["golds"][0]["cause"] == "lost_by_filter"
-    assert ranks(document)["by words"] == [None]
-    assert ranks(document)["by vectors"] == [None]
-    assert ranks(document)["without the filter"] == [1]  # of equal scores the lower id first
+    assert cause_of_first_gold(document) == "lost_by_filter"
+    rank_of = ranks(document)
+    assert rank_of["by words"] == [None]
+    assert rank_of["by vectors"] == [None]
+    assert rank_of["without the filter"] == [1]  # of equal scores the lower id first
     assert list(gains(document)) == ["without the filter"]
 
 
@@ -108,8 +120,9 @@ def test_gold_that_an_operator_drops_is_found_without_it(indexed: Ragbench) -> N
 
     document = why_of(indexed, *question)
 
-    assert ranks(document)["by words"] == [2]
-    assert ranks(document)["after filter.top_k"] == [None]
+    rank_of = ranks(document)
+    assert rank_of["by words"] == [2]
+    assert rank_of["after filter.top_k"] == [None]
     assert "without the operator filter.top_k" in gains(document)
 
 
@@ -157,7 +170,7 @@ def test_a_run_is_told_in_words(indexed: Ragbench) -> None:
 def test_one_case_of_a_run_is_looked_at_by_its_id(indexed: Ragbench) -> None:
     document = why_of(indexed, "--run", "cases.jsonl", "--case", "rent", "-k", "1")
 
-    assert document["golds"]["golds"][0]["cause"] == "retrieved"
+    assert cause_of_first_gold(document) == "retrieved"
 
 
 # --- what another index would bring
@@ -174,17 +187,25 @@ def test_another_chunk_size_is_estimated_from_the_stores_own_chunks(ragbench: Ra
     for word in WORDS:
         beginning = f"The {word} is {word}ly."
         end = f"The {word} ends."
-        documents.append({"id": word, "text": f"{beginning} {FILLER * 18}{end}"})
-        evidence = [
-            {"document_id": word, "text": beginning},
-            {"document_id": word, "text": end},
-        ]
-        cases.append({"id": word, "query": f"{word} {word}ly ends", "evidence": evidence})
-    ragbench("index", lines("docs.jsonl", documents), *STORE, *HASHING, "-q").ok()
+        text = f"{beginning} {FILLER * 18}{end}"
+        documents.append({"id": word, "text": text})
+        case = {
+            "id": word,
+            "query": f"{word} {word}ly ends",
+            "evidence": [
+                {"document_id": word, "text": beginning},
+                {"document_id": word, "text": end},
+            ],
+        }
+        cases.append(case)
+    lines("docs.jsonl", documents)
+    lines("cases.jsonl", cases)
+    ragbench("index", "docs.jsonl", *STORE, *HASHING, "-q").ok()
 
-    document = why_of(ragbench, "--run", lines("cases.jsonl", cases), "-k", "1")
+    document = why_of(ragbench, "--run", "cases.jsonl", "-k", "1")
 
-    sizes = [change for change in document["changes"] if change["name"].startswith("chunks of")]
+    changes = document["changes"]
+    sizes = [change for change in changes if change["name"].startswith("chunks of")]
     assert len(sizes) == 2
     best = max(sizes, key=lambda change: float(change["gain"]["mean"]))
     assert best["is_estimate"]
@@ -193,7 +214,8 @@ def test_another_chunk_size_is_estimated_from_the_stores_own_chunks(ragbench: Ra
 
 
 def test_documents_are_put_together_again_before_they_are_cut_anew() -> None:
-    document = Document(id="d", text=" ".join(f"Word{n} stands here." for n in range(200)))
+    sentences = [f"Word{number} stands here." for number in range(200)]
+    document = Document(id="d", text=" ".join(sentences))
     chunks = document_chunks(document, make_chunker("tokens"))
     assert len(chunks) > 2
 
@@ -223,14 +245,17 @@ def test_bm25_and_static_vectors_are_estimated_beside_a_foreign_store(ragbench: 
         text = f"How the {word} of this house is kept in the winter"
         payloads.append({"text": text, "document_id": word})
         cases.append({"query": f"the {word}", "reference_context_ids": [word]})
-    fill_qdrant(["all are the same"] * len(payloads), payloads, dimension=8)
-    store = ("why", "qdrant:mine", "--collection", "docs", "--embedder", "hashing:8")
+    texts_of_vectors = ["all are the same"] * len(payloads)
+    fill_qdrant(texts_of_vectors, payloads, dimension=8)
+    lines("cases.jsonl", cases)
+    store = ("qdrant:mine", "--collection", "docs", "--embedder", "hashing:8")
 
-    done = ragbench(*store, "--run", lines("c.jsonl", cases), "-k", "1", "-q", "--json").ok()
+    done = ragbench("why", *store, "--run", "cases.jsonl", "-k", "1", "-q", "--json").ok()
 
     document = done.json
     assert document["recall"]["mean"] <= 0.2
     assert gains(document)["BM25 in place of the store's words"] >= 0.8
-    best_estimates = [change["name"] for change in document["changes"][:3] if change["is_estimate"]]
+    best_changes = document["changes"][:3]
+    best_estimates = [change["name"] for change in best_changes if change["is_estimate"]]
     assert "BM25 in place of the store's words" in best_estimates
     assert "the static embedder english beside words" in best_estimates
