@@ -85,9 +85,11 @@ class Beside:
         self.right = wording(self.reference)
         """The wording of the reference."""
         self.answer: Wording = wording(self.response)
+        # Accents need letters beyond ASCII: most pairs have none, and skip the comparison.
         if not (self.response.isascii() and self.reference.isascii()):
             tokens = as_written(self.answer.tokens, self.right.tokens)
             self.answer = self.answer._replace(tokens=tokens)
+        # Chosen once from all three texts, so that a word counts in all of them or in none.
         common = self._common_words()
         self.right_words = _telling_words(self.right.tokens, common)
         self.answer_words = _telling_words(self.answer.tokens, common)

@@ -115,8 +115,11 @@ def _is_same_as_asked(beside: Beside, amount: Amount, candidates: Sequence[Amoun
     """
     asked = _asked_unit(beside.query)
     answer_amounts = (*beside.answer.amounts, *beside.answer.spoken)
+    # Whether the other side names a share: only then may a bare number be read as percent.
     has_share = any(candidate.dimension == "share" for candidate in answer_amounts)
     all_candidates = (*candidates, *beside.answer.spoken)
+    # First the reference's amount with the question's unit added, then each of the answer's: either
+    # side may be the one that left it out.
     for reading in asked.readings(amount, is_share=has_share):
         if _best_agreement(reading, all_candidates) is Agreement.SAME:
             return True
@@ -223,6 +226,7 @@ def _best_agreement(amount: Amount, candidates: Iterable[Amount]) -> Agreement:
         amount: of the reference.
         candidates: the amounts of the answer.
     """
+    # DIFFERENT is kept until the end: a later candidate may still be the same.
     agreement = Agreement.UNCLEAR
     for candidate in candidates:
         agreement_of_candidate = amount.compared(candidate)
@@ -364,6 +368,7 @@ def _is_any_between(bounds: Sequence[Amount], amounts: Iterable[Amount]) -> bool
     low = min(begin.value, end.value)
     high = max(begin.value, end.value)
     for amount in amounts:
+        # The bounds themselves do not count: they are amounts of the reference, compared elsewhere.
         if amount.dimension == begin.dimension and low < amount.value < high:
             return True
     return False
@@ -380,6 +385,7 @@ def is_other_date(beside: Beside) -> bool:
             if any(date.equals(answer_date) for answer_date in beside.answer.dates):
                 return False
         return True
+    # A year of the reference is among its dates or its amounts: without both it names none.
     if not beside.right.amounts and not beside.right.dates:
         return False
     return _amounts_matter(beside) and _is_other_year(beside)

@@ -29,10 +29,12 @@ def list_items(text: str, separator: re.Pattern[str] = _ITEM) -> tuple[frozenset
     items: list[frozenset[str]] = []
     for part in separator.split(text.strip(" .")):
         words = frozenset(wording(part).tokens) - common
+        # One long part makes the whole text sentences: half a list is not compared.
         if len(words) > _MOST_WORDS_OF_ITEM:
             return ()
         if words:
             items.append(words)
+    # A single item is a fact, which words compare better.
     if len(items) < 2:
         return ()
     return tuple(items)

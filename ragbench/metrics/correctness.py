@@ -104,6 +104,7 @@ def definitions() -> tuple[MetricDefinition, ...]:
             group=Group.GENERATOR,
             needs=frozenset({Need.QUERY, Need.RESPONSE, Need.REFERENCE, Need.LLM}),
             direction=Direction.HIGHER,
+            # Both begin at 1: a rise of either raises the sum by one.
             version=read_prompt("ragbench.metrics", "correctness").version + RULES - 1,
             summary="Whether the answer is right, by a judge that compares it with the references: "
             "right 1, partly 0.5, wrong 0",

@@ -99,6 +99,7 @@ class Expected(Record, dict=True):
         is_met: bool | None
         if expectation.kind is ExpectationKind.SOURCE:
             is_met = self._is_used(expectation)
+        # All other kinds look at the answer; a case of a retrieval alone has none.
         elif self._answer is None:
             is_met = None
         elif expectation.kind is ExpectationKind.CITES:

@@ -223,6 +223,7 @@ class MatchingTally:
             judgements: the grade of each gold id of the case.
         """
         gold_by_form: dict[str, str] = {}
+        # A context of grade 0 is judged not relevant: to be like it is no near miss.
         for gold_id, grade in judgements.items():
             if grade > 0:
                 gold_by_form[loosely(gold_id)] = gold_id
@@ -234,8 +235,10 @@ class MatchingTally:
                     continue
                 is_near = True
                 pair = (name, gold_by_form[form])
+                # The smallest pair, so that the note does not depend on the order of cases.
                 if self._pair is None or pair < self._pair:
                     self._pair = pair
+            # A chunk counts once, whichever of its names is near.
             if is_near:
                 self.nearly += 1
 
@@ -326,6 +329,7 @@ class MatchingTally:
         """
         has_retrieved = False
         has_gold = False
+        # The corpus may be long and is read once: the loop ends with the second find.
         for id in corpus:
             if id in self._names:
                 has_retrieved = True
@@ -343,6 +347,7 @@ class MatchingTally:
         """
         notes: list[str] = []
         matching = Matching.ID
+        # On equality documents: they also find what chunks without an own gold id belong to.
         if self.by_document >= self.by_id:
             matching = Matching.DOCUMENT_ID
         if matching is Matching.DOCUMENT_ID and self.of_documents:
@@ -351,6 +356,7 @@ class MatchingTally:
                 "the document that they were cut from: the gold ids are documents, so that ranks "
                 "count documents, each at its best chunk."
             )
+        # A few that differ may be chunks that were cut otherwise; most of them hint at other ids.
         if 2 * self.agreeing < self.checked:
             notes.append(
                 f"Only {self.agreeing:,} of {self.checked:,} chunks whose id is a relevant one "
@@ -397,6 +403,7 @@ def _difference_of_forms(name: str, gold: str) -> str:
         name: the retrieved id.
         gold: the id of the gold.
     """
+    # Otherwise the difference is visible in the two ids, as in "A-07" and "a-7".
     if normalize("NFC", name) != normalize("NFC", gold):
         return ""
     name_form = "NFD"

@@ -81,6 +81,7 @@ class Numbers(NamedTuple):
         """
         if not self.size:
             return []
+        # Made once here: each number and date is looked up in it.
         index = _values_by_dimension(shown)
         missing: list[str] = []
         for amount in self.amounts:
@@ -157,6 +158,7 @@ def _is_date_shown(date: Date, shown: Numbers, index: dict[str, list[float]]) ->
     Args:
         index: of the numbers of ``shown``, by `_values_by_dimension`.
     """
+    # A year alone may be read as a number where no date is around it, as in a heading.
     day = date._replace(year=None)
     is_year_shown = date.year is None or date.year in index[_AS_WRITTEN]
     for shown_date in shown.dates:
@@ -381,6 +383,7 @@ def shared(sentence: str, passage: str) -> float:
         return 0.0
     common = len(words & words_of(passage))
     if numbers.size:
+        # A sentence's number that the passage lacks counts as a word that it lacks.
         lacking = numbers.lacking(all_numbers([passage]))
         common += numbers.size - len(lacking)
     return common / size

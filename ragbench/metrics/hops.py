@@ -95,9 +95,11 @@ def gold_hop(case: Case, retrieval: RetrievalResult[Any]) -> int | Skip:
     if isinstance(gold, Skip):
         return gold
     chunks = retrieval.to_chunks()
+    # From 1, as a user counts searches: 0 is free for "none".
     for number, search in enumerate(searches_of(retrieval), start=1):
         for place in search.places:
             chunk = chunks[place]
+            # Any relevance counts, not only a new gold context: the first find ends the search.
             if gold.held_by(chunk.id, chunk.metadata, chunk.text):
                 return number
     return 0

@@ -222,6 +222,7 @@ class _Signature:
         """
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
+        # The name is set before: the message of `refuse` begins with it.
         if not inspect.isfunction(function):
             self.refuse("is not a function")
         if inspect.iscoroutinefunction(function):
@@ -235,6 +236,7 @@ class _Signature:
                 self.positional.append(parameter)
             else:
                 self.keywords.append(parameter)
+        # The first paragraph is the summary in lists; a period would break the table's style.
         text = inspect.getdoc(function) or ""
         self.summary = " ".join(text.partition("\n\n")[0].split()).removesuffix(".")
         self.explained: dict[str, str] = {}
@@ -289,6 +291,7 @@ class _Signature:
         if aggregate is not None:
             aggregate_place = _import_place(aggregate)
         return MetricDefinition(
+            # `facts` overrides name and summary where the options give them, as it comes last.
             **cast("dict[str, Any]", {"name": self.name, "summary": self.summary, **facts}),
             version=options.get("version", 1) + rules,
             group=self._one_of(Group, "group", group),

@@ -134,6 +134,7 @@ class Plan:
         Args:
             matched: the comparisons of the cases' retrievals, where they were made already.
         """
+        # `matched` is empty only where there are no traces.
         comparisons = matched or map(self._matched, traces)
         rankings: list[Ranking | Skip] = []
         for comparison in comparisons:
@@ -206,6 +207,7 @@ class _Column:
                 the functions that come after it: each is read from the cases once.
         """
         names = self.arguments
+        # All references beside the first one, which is what the argument "reference" reads.
         if self._takes_best:
             names = (*names, "references")
         for name in names:
@@ -214,9 +216,12 @@ class _Column:
         columns = [arguments[name] for name in self.arguments]
         if self._is_pure:
             cells = self._by_ranking
+            # Emptied as a whole: rankings repeat within a run, and counting uses would cost more.
             if len(cells) > _REMEMBERED:
                 cells.clear()
             rankings = columns[0]
+            # Each new ranking once, in the order of the cases: the new cells are paired with it
+            # below.
             new = [ranking for ranking in dict.fromkeys(rankings) if ranking not in cells]
             if new:
                 new_cells = self._cells_of_rows([new])
@@ -224,6 +229,7 @@ class _Column:
             return [cells[ranking] for ranking in rankings]
         if self._takes_best:
             references = arguments["references"]
+            # With one reference each, the plain way gives the same and is faster.
             if any(len(case_references) > 1 for case_references in references):
                 return self._best_of_references(columns, references)
         return self._cells_of_rows(columns)
@@ -270,6 +276,7 @@ class _Column:
                 return cell
             if cell.value is not None:
                 cell_by_value[cell.value] = cell
+        # None has a value: the first skip is as good a reason as any other.
         if not cell_by_value:
             return cells[0]
         if self.definition.direction is Direction.LOWER:
@@ -457,10 +464,12 @@ def blocked(
     not know: "I don't know" without a reference answer is an abstention. The order decides which
     reason a report shows, and is the same for metrics with and without a judge.
     """
+    # A metric that reads only the question is not blocked by a failed retrieval.
     if not needs.isdisjoint(_OF_RETRIEVAL) and trace.context.value is None:
         return _cell_without_value(trace.context, "retrieval")
     if reads_texts and trace.context.value is not None and trace.context.value.is_ids_alone:
         return _IDS_ALONE
+    # Metrics that skip declined answers need the answer even where they do not read it.
     if abstains or not needs.isdisjoint(_OF_GENERATION):
         if trace.generation.value is None:
             return _cell_without_value(trace.generation, "generation")

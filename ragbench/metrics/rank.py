@@ -246,11 +246,13 @@ def average_precision(
     context brings nothing (`Ranking.gains`). A change of its values needs a higher `_VERSION`.
     """
     if judged_only:
+        # Without a relevant context there is nothing to divide by: such a case counts 0.
         ranking = ranking.judged()
     if not ranking.relevant(rel):
         return 0.0
     relevant = 0
     precisions = 0.0
+    # The cutoff is of the ranking alone: the divisor stays all relevant contexts, as at TREC.
     for rank, gain in enumerate(ranking.gains[:k], 1):
         if gain >= rel:
             relevant += 1
@@ -285,6 +287,7 @@ def ndcg(
     gains: Sequence[int] = ranking.gains[:k]
     ideal: Sequence[int] = ranking.ideal[:k]
     if dcg == "exp-log2":
+        # The golds begin with the highest grade.
         highest = ranking.golds[0]
         if highest > _HIGHEST:
             raise ValueError(f"2^{highest} is too much gain: use grades up to {_HIGHEST}")

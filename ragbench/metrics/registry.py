@@ -114,6 +114,7 @@ def definitions() -> tuple[MetricDefinition, ...]:
         definitions += _family_definitions(family)
     for name, target in Registry(kind="metrics").targets().items():
         attribute = load_attribute(target)
+        # An entry point may give one metric or several.
         metric_objects: Sequence[object] = (attribute,)
         if isinstance(attribute, Sequence):
             metric_objects = cast("Sequence[object]", attribute)
@@ -124,6 +125,7 @@ def definitions() -> tuple[MetricDefinition, ...]:
                     f"the entry point '{name}' of ragbench.metrics gives a "
                     f"{type(metric_object).__name__}, not a function with @metric"
                 )
+            # Code of other packages may change without a new version: its digest shows that.
             definitions.append(_with_formula_digest(definition))
     return tuple(definitions)
 
@@ -244,6 +246,7 @@ def parse_metrics(
     Raises:
         ConfigError: some are wrong; the message holds one line for each of those.
     """
+    # Iterating is what raises for a number or None: the check covers both branches.
     try:
         items: list[MetricLike]
         if isinstance(metrics, str):
@@ -252,6 +255,7 @@ def parse_metrics(
             items = [*metrics]
     except TypeError as error:
         raise ConfigError(f"metrics are a text or a list: {error}") from None
+    # The default ones first: of two equal metrics the first one keeps its place.
     if isinstance(metrics, str) and metrics.startswith("+"):
         items = [*default_metrics(), *items]
     parsed: dict[str, Metric] = {}
@@ -260,6 +264,7 @@ def parse_metrics(
         try:
             metric = parse_metric(item, rubrics=rubrics)
             earlier_metric = parsed.setdefault(metric.name, metric)
+            # The same name with other parameters or another function: one column cannot show both.
             if earlier_metric.identity != metric.identity:
                 _refuse_same_name(earlier_metric, metric)
         except ConfigError as error:
@@ -278,6 +283,7 @@ def _refuse_same_name(earlier_metric: Metric, metric: Metric) -> NoReturn:
         earlier_metric: the one that was named first.
     """
     name = metric.name
+    # A rubric has no scorer of its own, and no `@metric` to rename it in.
     if name.startswith(RUBRIC):
         raise ConfigError(f"two rubrics are called '{name}': give one another name")
     places = f"{earlier_metric.definition.scorer} and {metric.definition.scorer}"
@@ -478,6 +484,7 @@ def read_spelling(text: str) -> tuple[str, dict[str, str], int | None]:
     arguments_text = (match["arguments"] or "").rstrip()
     arguments: dict[str, str] = {}
     position = 0
+    # Each part is matched where the last one ended: a gap is a mistake, not skipped.
     while position < len(arguments_text):
         part = _ARGUMENT.match(arguments_text, position)
         if part is None:
@@ -530,6 +537,7 @@ def bound(
         ConfigError: there is no such parameter, a value or the cutoff is wrong, or none is given
             where one is needed.
     """
+    # Refusals come in the order in which a user reads the metric: parameters, then the cutoff.
     parameters = {parameter.name: parameter for parameter in definition.parameters}
     changed: list[tuple[str, ParameterValue]] = []
     for name, raw_value in values.items():
@@ -539,6 +547,7 @@ def bound(
                 existing = f"it has {', '.join(parameters)}"
             raise ConfigError(f"'{definition.name}' has no parameter '{name}': {existing}")
         value = _parameter_value(definition.name, parameters[name], raw_value)
+        # Compared after conversion: "2" as a text would never equal the default 2.
         if value != parameters[name].default:
             changed.append((name, value))
     if cutoff is None and definition.cutoff == "required":
@@ -550,6 +559,7 @@ def bound(
         raise ConfigError(f"the cutoff of '{definition.name}' must be at least 1")
     return Metric(
         definition=definition,
+        # By name, so that the order in which a user wrote them does not make another metric.
         parameters=tuple(sorted(changed)),
         cutoff=cutoff,
     )
@@ -564,11 +574,14 @@ def _parameter_value(name: str, parameter: Parameter, given: object) -> Paramete
         name: of the metric, for messages.
         given: a text as a user wrote it, or such a value.
     """
+    # The range is of numbers alone; a choice has its list instead.
     kind: Any = type(parameter.default)
     if parameter.choices:
         kind = Literal[parameter.choices]
     where = f"'{name}': {parameter.name}"
+    # Not strict: values of a command line are texts.
     value: ParameterValue = converted(given, kind, where, strict=False)
+    # `low` is the only bound: no parameter has an upper one.
     if isinstance(value, str) or parameter.low is None:
         return value
     if value < parameter.low:

@@ -62,6 +62,7 @@ def cited_names(
     count: whether an answer names its documents in brackets or by number is its system's habit.
     Another result changes which expectations hold.
     """
+    # In any order: the forms of the names end in a set.
     documents = list(_names_in_metadata(generation, retrieval))
     documents += listed_sources(generation.response)
     has_marks = False
@@ -71,6 +72,7 @@ def cited_names(
             has_marks = True
             for sentence in sentences:
                 for place in sentence.chunks:
+                    # A mark that points to no chunk names no document.
                     if place is not None:
                         documents += _names_at(retrieval, place)
     names = _all_forms([*documents, *bracketed_names(generation.response)])
@@ -78,6 +80,7 @@ def cited_names(
     return CitedNames(
         names=names,
         are_documents=are_documents,
+        # A mark whose chunk names no document leaves open which document was meant.
         are_known=are_documents or not has_marks,
     )
 

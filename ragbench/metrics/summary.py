@@ -44,6 +44,7 @@ class SummaryBuilder:
         Args:
             metrics: in the order in which cells of cases are added.
         """
+        # All columns pair with the metrics by position, and their rows with the cases as added.
         self.metrics = tuple(metrics)
         self._columns = [array("d") for _ in self.metrics]
         """By metric the values of the cases; NaN where a case has none."""

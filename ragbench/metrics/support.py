@@ -252,6 +252,7 @@ def _case_cell(steps: Sequence[JudgeStep]) -> Cell:
     cells: list[Cell] = []
     for step in steps:
         for row in step.answer["verdicts"]:
+            # A sentence that claims nothing has a verdict without a value.
             if row["verdict"] not in _VALUES:
                 continue
             if "unproved" in row:
