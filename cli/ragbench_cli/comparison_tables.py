@@ -90,6 +90,7 @@ def gate_blocks(verdict: GateResult) -> Blocks:
     if verdict.pair is not None:
         yield styled(("cases     ", "dim"), kinds_text(verdict.pair))
 
+    # Passed and not judged checks take one line each: neither asks for anything.
     passed = [check for check in verdict.checks if check.outcome is GateOutcome.PASSED]
     if passed:
         yield styled(("passed    ", "dim"), _passed_text(passed))
@@ -111,6 +112,7 @@ def gate_blocks(verdict: GateResult) -> Blocks:
     if verdict.outcome is GateOutcome.FAILED:
         yield from _lost_blocks(verdict)
     else:
+        # The first alone: the screen has few lines, and --md has all.
         reasons = [f"{check.name} {check.reason}" for check in verdict.against[:1]]
         yield from paragraph("why", reasons)
     yield from paragraph("notes", verdict.notes)
@@ -154,10 +156,12 @@ def _passed_text(checks: Sequence[GateCheck]) -> str:
         if check.kind is not CheckKind.COVERAGE:
             checks_by_metric.setdefault(check.marked, []).append(check)
     texts: list[str] = []
+    # From all checks those of the named metrics are taken off: the rest is "more".
     unnamed = len(checks)
     for name, checks_of_metric in islice(checks_by_metric.items(), _PASSED):
         texts.append(f"{name} {_passed_figure(checks_of_metric)}")
         unnamed -= len(checks_of_metric)
+    # All passed checks are coverage, which has no metric to name.
     if not texts:
         return f"{unnamed:,} checks of how many cases failed or were measured"
     text = ", ".join(texts)
@@ -293,6 +297,7 @@ def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blo
         yield from corrected_blocks(comparison.corrections)
     yield from _pair_blocks(comparison, cases)
     yield from _reason_blocks(comparison)
+    # With --cases they are spelled out already.
     if comparison.changed and not cases:
         yield ""
         yield styled(("next     ", "dim"), _cases_command(comparison))
@@ -318,6 +323,7 @@ def _main_metrics(comparison: Comparison) -> Sequence[MetricComparison]:
     candidates: list[MetricComparison] = []
     for metric in comparison.metrics:
         is_measured = any(score is not None for score in metric.scores)
+        # Of the metrics that decide, those with a value in any run.
         if metric.name in comparison.main and is_measured:
             candidates.append(metric)
     for metric in comparison.metrics:
@@ -326,6 +332,7 @@ def _main_metrics(comparison: Comparison) -> Sequence[MetricComparison]:
             candidates.append(metric)
     if not candidates:
         return comparison.metrics[:_ROWS]
+    # Cut before the order is restored: the main ones go first.
     shown = candidates[:_ROWS]
     return [metric for metric in comparison.metrics if metric in shown]
 
@@ -359,6 +366,7 @@ def _pair_blocks(comparison: Comparison, cases: int) -> Blocks:
     yield ""
     for pair in comparison.pairs:
         changed = [case for case in comparison.changed if case.second == pair.second]
+        # Of several runs, one without a changed case needs no line.
         if not changed and not is_only_pair:
             continue
         if cases:
@@ -371,6 +379,7 @@ def _pair_blocks(comparison: Comparison, cases: int) -> Blocks:
             cases_of_kind = [case for case in changed if case.kind is kind]
             if cases:
                 yield from _spelled_out_blocks(kind, cases_of_kind, cases)
+            # Of the kinds without a label, such as equal cases, no case is named.
             elif is_only_pair and kind in _KIND_LABELS:
                 yield from _named_cases(kind, cases_of_kind)
 
@@ -403,10 +412,12 @@ def _reason_blocks(comparison: Comparison) -> Blocks:
         flows = [flow_text(flow) for flow in moved[:_FLOWS]]
         yield styled(("causes   ", "dim"), "; ".join(flows))
     marks_by_change: dict[str, list[str]] = {}
+    # Pairs and changes of systems are made in the same order, one for each later run.
     for pair, change in zip(comparison.pairs, comparison.systems, strict=True):
         line = "; ".join(change_lines(change, most=_FEW))
         marks_by_change.setdefault(line, []).append(pair.second)
     for line, marks in marks_by_change.items():
+        # With one line for all runs, marks would only repeat them.
         if len(marks_by_change) > 1:
             line = f"{', '.join(marks)}: {line}"
         yield styled(("changed  ", "dim"), line)
@@ -460,8 +471,10 @@ def _score_rows(metrics: Sequence[MetricComparison], *, raised: bool) -> list[li
     marks: list[list[str]] = []
     for metric in metrics:
         marks.append([_marks_text(figure, raised=raised) for figure in metric.figures])
+    # Turned from rows to columns: the width is that of a run's whole column.
     marks_by_run = list(zip(*marks, strict=True))
     widths = [0] * len(marks_by_run)
+    # Of three and more runs the marks vary too much: padding would cost the screen's width.
     if len(marks_by_run) == 2:
         widths = [max(map(len, marks_of_run)) for marks_of_run in marks_by_run]
     rows: list[list[str]] = []

@@ -92,12 +92,15 @@ def _json_lines(value: dict[str, object]) -> Iterator[bytes]:
     if not value:
         yield b"{}\n"
         return
+    # The separator goes before each entry but the first, so that no look ahead is needed.
     before_key = b"{\n  "
     for key, part in value.items():
         yield before_key + orjson.dumps(key) + b": "
         before_key = b",\n  "
+        # By exact type: a record that is a tuple is written as one value.
         is_list = type(part) in (list, tuple)
         entries = cast("Sequence[object]", part) if is_list else ()
+        # An empty list and any other value are small enough for one piece.
         if not entries:
             yield _indented_json(part, b"  ")
             continue
@@ -342,6 +345,7 @@ def progress(*, shown: bool) -> Generator[StageAdvance | None]:
     It gives the function that takes each event; None when nothing is shown. The bars are wiped when
     the run is through, and stay when it ends early.
     """
+    # Nothing to show, a log, or a terminal: a log has lines, since bars would fill it.
     if not shown:
         yield None
     elif not sys.stderr.isatty():
@@ -361,6 +365,7 @@ def progress(*, shown: bool) -> Generator[StageAdvance | None]:
         )
         with bars:
             yield _Bars(bars).advance
+            # Set only where the block ends without an error: an error leaves the bars to be read.
             bars.live.transient = True
 
 
@@ -398,8 +403,10 @@ class Lines:
         It replaces bars where there is no terminal, such as in a log of CI.
         """
         counts = self._counts[event.stage]
+        # `_WORDS` are the fields of the event that have a word in a line.
         counts.update(done=event.done, **{name: getattr(event, name) for name in _WORDS})
         now = self.now()
+        # The first event starts the clock and prints nothing: short stages need no line.
         if self._last is None:
             self._last = now
         elif now - self._last >= self.every:
@@ -444,16 +451,19 @@ class InTurn:
 
         The advice comes where a system asked one call after the other will take long.
         """
+        # First: the event is shown even where no advice is given.
         if self.inner is not None:
             self.inner(event)
         stage = event.stage
         self._settled[stage] += event.done
+        # Stored and recorded answers take no time: they would make the system look quick.
         asked = event.done - event.reused - event.recorded
         if self._has_spoken or event.cases is None or stage not in _OF_SYSTEM or asked <= 0:
             return
         now = self.now()
         began = self._began.setdefault(stage, now)
         self._asked[stage] += asked
+        # The first answer only starts the clock, so that there is an interval less than answers.
         intervals = self._asked[stage] - 1
         if intervals < _ANSWERS_BEFORE_A_HINT:
             return

@@ -148,6 +148,7 @@ def _read_value(parameter: Any, typers_reader: Callable[..., Any], context: Any,
         value: a text, a list of texts for an option that is on the command line, or the default.
     """
     takes_many = parameter.multiple or parameter.nargs == -1
+    # Of a default there is no text to read: it has its type already.
     source = context.get_parameter_source(parameter.name)
     if source is not None and source.name == "DEFAULT" and not parameter.required:
         if value is None and takes_many:
@@ -157,6 +158,7 @@ def _read_value(parameter: Any, typers_reader: Callable[..., Any], context: Any,
         value = _single_value(parameter, cast("list[str]", value))
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
     kind_arguments = get_args(kind)
+    # Only texts and paths: their type takes any text, and cannot fail.
     if isinstance(value, list | tuple) and kind_arguments and kind_arguments[0] in (str, Path):
         item_kind = kind_arguments[0]
         return [item_kind(text) for text in cast("Sequence[str]", value)]
@@ -165,6 +167,7 @@ def _read_value(parameter: Any, typers_reader: Callable[..., Any], context: Any,
             return kind(value)
         is_literal = bool(kind_arguments) and isinstance(kind_arguments[0], str)
         if is_literal:
+            # A literal of texts: the choices of the option.
             if value in kind_arguments:
                 return value
             from ragbench_cli.usage import choice_text
@@ -172,6 +175,7 @@ def _read_value(parameter: Any, typers_reader: Callable[..., Any], context: Any,
             raise ConfigError(choice_text(parameter, context, value, kind_arguments))
         if kind in (int, float):
             return _read_number(parameter, typers_reader, context, value)
+    # Files, dates and whatever else Typer knows: its own reader has their messages.
     return typers_reader(context, value)
 
 
@@ -296,8 +300,10 @@ class _Command(_OptionReader):
         if value is None:
             return
         parameter = next(parameter for parameter in self.params if new_flag in parameter.opts)
+        # A copy: other contexts may hold the same map.
         defaults: dict[str, Any] = dict(ctx.default_map or {})
         if parameter.multiple:
+            # As Typer itself splits a variable for an option that can be repeated.
             defaults[str(parameter.name)] = value.split()
         else:
             defaults[str(parameter.name)] = value
@@ -322,11 +328,13 @@ def _write_options(command: Any, ctx: Any, formatter: Any) -> int:
     panels: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
+        # `--help` has a place of its own, below the panels.
         if record is not None and parameter.name != "help":
             panels.setdefault(_panel_of(parameter), []).append(record)
     hidden_options = 0
     for panel in sorted(panels, key=_panel_position):
         records = panels[panel]
+        # `--help-all` sets the mark in the context.
         if panel.endswith(RARE) and _SHOWS_ALL not in ctx.meta:
             hidden_options += len(records)
             continue

@@ -160,11 +160,13 @@ def config_section(
     if file is None:
         return {}, ""
     section = file.value.get(name)
+    # An empty section is none: YAML gives None for a heading without lines.
     if section is None:
         return {}, file.path
     if not isinstance(section, dict):
         raise DataError([file.problem((name,), "must hold settings such as 'model: NAME'")])
     settings = cast("dict[object, object]", section)
+    # YAML may read a key such as `on` as another type.
     return {str(name): value for name, value in settings.items()}, file.path
 
 
@@ -305,6 +307,7 @@ def configured_rubrics(config: Path | None) -> dict[str, str]:
         raise DataError([file.problem(("rubrics",), message)])
     rubrics: dict[str, str] = {}
     for name, words in cast("dict[object, object]", section).items():
+        # YAML reads "polite: yes" as a boolean: that is no criterion.
         if not isinstance(words, str) or not words.strip():
             message = f"'{name}' must be a criterion in words, such as 'The answer is polite.'"
             raise DataError([file.problem(("rubrics", str(name)), message)])

@@ -65,11 +65,13 @@ def option(
     metavar: str | None = None
     for name in names:
         if name.startswith("-"):
+            # One list for both, told apart by the dash: most options give neither.
             flags.append(name)
         elif metavar is None:
             metavar = name
     if complete is not None and not callable(complete):
         complete = among(complete)
+    # The suffix is a part of the panel's name, which `_write_options` looks for.
     if rare:
         panel += RARE
     return typer.Option(
@@ -78,6 +80,7 @@ def option(
         metavar=metavar,
         min=min,
         envvar=envvar,
+        # The help of ragbench prints neither defaults nor variables: its own texts have them.
         show_default=False,
         show_envvar=False,
         autocompletion=complete,
@@ -483,6 +486,7 @@ def json_object(text: str, option: str) -> dict[str, Any]:
 
     try:
         value = cast("object", orjson.loads(text))
+        # Before the type is checked: the error below may show the text.
         hide_arguments(value)
     except orjson.JSONDecodeError as error:
         raise ConfigError(

@@ -131,11 +131,14 @@ def table(columns: Sequence[str], rows: Iterable[Iterable[Cell]], *, gap: int = 
     from rich.table import Table
 
     rich_table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
+    # Escaped, since a column may be named after a user's run.
     for index, column in enumerate(columns):
         title = shown_text(column)
         if index == 0:
             rich_table.add_column(title, justify="left", overflow="fold")
         else:
+            # `no_wrap` keeps a figure in one line; folding is for a word that is wider than the
+            # screen.
             rich_table.add_column(title, justify="right", no_wrap=True, overflow="fold")
     for row in rows:
         rich_table.add_row(*(styled(cell) for cell in row))
@@ -164,8 +167,11 @@ def fitted_table(
     room = console.data_console().width
     widths = [_column_width(columns, rows, index) for index in range(len(columns))]
     shown = list(range(len(columns)))
+    # All columns by position: names may be empty or come twice.
     if sparse:
+        # The first two are the name and the verdict: without them a row means nothing.
         shown = [index for index in shown if index < 2 or _has_values(rows, index)]
+    # A table that fits keeps the usual gap; `gap` is for one that has lost a column.
     shown_gap = 2
     for name in missed:
         width_of_cells = sum([widths[index] for index in shown])
@@ -173,6 +179,7 @@ def fitted_table(
         if width_of_cells + width_of_gaps - spare <= room:
             break
         shown = [index for index in shown if columns[index] != name]
+        # A narrower gap may make the next column fit.
         shown_gap = gap
     shown_columns = [columns[index] for index in shown]
     shown_rows: list[list[Cell]] = []

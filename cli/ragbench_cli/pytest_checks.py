@@ -198,6 +198,7 @@ def _case_of(row: CaseRow) -> _Case:
         lines.append(f"reference: {row.reference}")
     if cause.remedy:
         lines.append(f"next: {cause.remedy}")
+    # A line each: a text with many lines would hide the others in pytest's output.
     text = "\n".join(shown_line(line, longest=_LONGEST_TEXT) for line in lines)
     return _Case(id=shown_line(row.id, longest=_LONGEST_ID), cause=cause, text=text)
 
@@ -262,6 +263,7 @@ class Evaluation:
 
         A run in the folder of an earlier one would take over its stored answers.
         """
+        # Counted from 1: a test may evaluate several times in its own folder.
         number = 1
         folder = self._home / f"ragbench-{number}"
         while folder.exists():
@@ -270,5 +272,6 @@ class Evaluation:
         settings = EvalSettings(top_k=top_k, limits=limits)
         report = evaluate(cases, rag, out=folder, metrics=metrics, settings=settings)
         write_reports(report, folder)
+        # For the test that wants to read the files afterwards.
         self.folder = folder
         return report

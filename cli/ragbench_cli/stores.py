@@ -372,6 +372,7 @@ def filter_of(texts: Sequence[str] | None) -> Filter | None:
     """
     parts: list[Mapping[str, Any]] = []
     for text in texts or ():
+        # An object can have operators (range, any of); FIELD=VALUE is the short form of equality.
         if text.lstrip().startswith("{"):
             parts.append(json_object(text, "--filter"))
         else:
@@ -383,6 +384,7 @@ def filter_of(texts: Sequence[str] | None) -> Filter | None:
             parts.append({"field": {field: _field_value(field, value)}})
     if not parts:
         return None
+    # A single part needs no "all" around it.
     return parse_filters(dict(parts[0]) if len(parts) == 1 else {"all": parts})
 
 

@@ -135,6 +135,7 @@ def _flag_of(error: Any) -> str | None:
     The error's example shows this option. An error of Typer has the parameter that it is about, or
     the option's name as the user wrote it, or neither.
     """
+    # Some errors of Typer have this field, others the one below, some neither.
     parameter = getattr(error, "param", None)
     if parameter is not None:
         if parameter.param_type_name == "argument":

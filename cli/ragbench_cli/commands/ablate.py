@@ -219,6 +219,7 @@ def _nothing_measured(ablation: Ablation) -> bool:
         if answers is None:
             continue
         was_asked = True
+        # A declined answer is an answer: it was asked for and came.
         if answers.answered + answers.declined:
             return False
     return was_asked

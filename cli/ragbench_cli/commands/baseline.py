@@ -271,6 +271,7 @@ def _added_text(added: Added) -> str:
     A level that is shown to have changed is named, because it moves what every later pull request
     is judged by.
     """
+    # From the strongest reason to the weakest: each text supposes that those above do not hold.
     if added.is_known:
         return "This run is in it already: nothing was changed."
     if added.other:
@@ -286,6 +287,7 @@ def _added_text(added: Added) -> str:
             f"{change.metric} went {direction} from {change.before:.3f} to {change.after:.3f} "
             f"(p = {change.p_value:.2g})"
         )
+    # Counted before the last entry is added to the list.
     unnamed = len(added.changes) - len(changes)
     if unnamed:
         changes.append(f"and {unnamed} more")
@@ -295,6 +297,7 @@ def _added_text(added: Added) -> str:
             f"Main is shown to have fallen: {change_text}. The baseline stays, so that later runs "
             "fail where they are no better. Accept the lower level with --accept."
         )
+    # A change must show twice before the runs before it are dropped: it may be chance.
     if added.is_first:
         consequence = (
             "It is averaged with the runs before. If the next run shows it, too, later runs are "
@@ -326,10 +329,12 @@ def _baseline_facts(baseline: Baseline) -> dict[str, Any]:
 
     The screen of ``baseline show`` is drawn from the same object, by its keys.
     """
+    # The runs are in the order in which they were added.
     newest = baseline.made_of[-1]
     return {
         **values_of(baseline, "dataset rag"),
         "commit": newest.commit,
+        # One run with uncommitted changes is enough for figures that no commit explains.
         "dirty": any(run.dirty for run in baseline.made_of),
         "matching": baseline.matching,
         "fingerprints": dict(baseline.fingerprints),
@@ -366,6 +371,7 @@ def _metric_facts(baseline: Baseline, column: MetricColumn) -> dict[str, Any]:
     values_by_case: dict[str, list[float]] = {}
     for position, case_id in enumerate(baseline.table.ids):
         repeats = cells.asked(position).values
+        # A repeat without a value is no observation of the noise.
         values_by_case[case_id] = [value for value in repeats if value is not None]
     components = variance_components(values_by_case)
     return {

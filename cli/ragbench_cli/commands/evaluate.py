@@ -145,6 +145,7 @@ def _check_options(options: EvalOptions) -> None:
         ):
             if value is not None:
                 raise ConfigError(f"{flag} is for a validator: name one with --validate")
+    # The RAG of ragbench.yaml counts as well: repeats are for any that is asked.
     _check_repeats(options, system.rag or configured_rag(options.models.llm.config).spec)
 
 
@@ -196,11 +197,13 @@ def _calls_in_flight(option: str | None, of_system: int | None) -> int | None:
     Raises:
         ConfigError: the option is no number above zero.
     """
+    # The user's number goes before the system's own.
     if option is None:
         return of_system
     if option == "auto":
         return None
     calls = 0
+    # `isdecimal` alone would take digits of other scripts, which `int` reads but no user means.
     if option.isascii() and option.isdecimal():
         calls = int(option)
     if calls < 1:
@@ -269,11 +272,13 @@ def _valueless_metrics_problem(report: Report, retry_command: Callable[[], str])
     scoring_failures = [group for group in report.failures if group.stage == "score"]
     lost_metrics: list[str] = []
     for summary in report.summaries:
+        # A declined or unproved answer is a result: the metric has worked.
         with_result = summary.measured + summary.abstained + summary.unproved
         if summary.failed and not with_result:
             lost_metrics.append(summary.metric.name)
     if not scoring_failures or not lost_metrics:
         return ""
+    # The most frequent error alone: a reader mends one thing at a time.
     worst = max(scoring_failures, key=lambda group: group.count)
     return (
         f"{', '.join(lost_metrics)} failed for every case, so that there is no value. "
@@ -309,15 +314,19 @@ def _say_next_step(
     """
     from ragbench.core.attribution import LOSSES
 
+    # Recorded answers that failed stay so; scores and a RAG may succeed the second time.
     if any(is_asked or group.stage == "score" for group in report.failures):
         console.say(f"retry   {retry_command()}")
         return
     labelled_summaries = _summaries_that_need_labels(report)
+    # Also true without such metrics, which the condition below excludes.
     has_no_labels = all(summary.skipped == summary.total for summary in labelled_summaries)
     if report.is_comparable and labelled_summaries and has_no_labels:
         console.say(f"Nothing to compare with: {_lacking_text(report, labelled_summaries)}.")
         if not _has_results(report, "retrieve"):
+            # Nothing was retrieved, so neither a validator nor a judge has chunks to look at.
             console.say(f"next    ragbench report {place}")
+        # The validator has judged already: the next better yardstick is a language model.
         elif report.validation:
             judge_options = "-m support --llm-model MODEL --dry-run"
             console.say(f"next    ragbench eval {place} {judge_options}")
@@ -374,6 +383,7 @@ def _lacking_text(report: Report, summaries: Sequence[Summary]) -> str:
     from ragbench.metrics.plan import NO_REFERENCE
 
     reasons: set[str] = set()
+    # The reasons are texts of skipped cells, known by the constants that they were made of.
     for summary in summaries:
         reasons.update(reason for reason, _ in summary.reasons)
     missing: list[str] = []
@@ -388,6 +398,7 @@ def _lacking_text(report: Report, summaries: Sequence[Summary]) -> str:
         labels.append("relevant contexts")
     if labels:
         missing.append(f"no case has {' or '.join(labels)}")
+    # Without one of these the reasons themselves are shown: other metrics skip for others.
     return ", and ".join(missing) or "; ".join(sorted(reasons))
 
 
@@ -403,6 +414,7 @@ def _evaluate_options(options: EvalOptions, collect: Collect) -> Evaluated:
     from ragbench_cli.models import booked_run
     from ragbench_cli.systems import run_folder
 
+    # Closes models, source and validator in the reverse order, also after an error.
     with ExitStack() as stack:
         opened = _Opened(options, stack)
         system = opened.system
@@ -413,9 +425,11 @@ def _evaluate_options(options: EvalOptions, collect: Collect) -> Evaluated:
             opened.validator,
             metrics=opened.metrics,
             watch=opened.watch,
+            # The dataset is data: an edit of it makes no other version of the project's code.
             leaving_out=[options.cases.dataset],
         )
         folder = run_folder(options.keeping, opened.run_name, project, quiet=options.quiet)
+        # Before the first call: a folder of another dataset must not be written over.
         _check_output(folder, opened.source.info)
         with booked_run(opened.models, system.chats, folder, quiet=options.quiet):
             report = opened.run(folder, collect)
@@ -570,6 +584,7 @@ class _Opened:
             from ragbench.workers.engines import import_engine
 
             import_engine(engine)
+        # A validator is built before its packages are known: it names them itself.
         if self.options.measuring.validate is not None:
             self._open_validator(self.options.measuring.validate, stack)
             import_packages_of(self.validator)
@@ -603,6 +618,7 @@ class _Opened:
             name=name, validator_args=measuring.validator_args, calibration=measuring.calibration
         )
         chat = self.models.chat("validate")
+        # `may_be_many` is False for a model that is asked: then workers share this one.
         make, may_be_many = stack.enter_context(validator_maker(choice.named, chat))
         self.validator = make()
         if may_be_many:
@@ -625,9 +641,11 @@ class _Opened:
         system: object = (choice.rag, choice.rag_args)
         if choice.pipeline is not None:
             system = str(choice.pipeline)
+        # Recorded answers and the baseline are told apart by what they read.
         elif choice.rag is None or choice.rag == BASELINE:
             system = self.system.description
         asking = self.options.asking
+        # The order and the conditions below make the digest: with others every run has a new name.
         identity: list[object] = [system, self.selection, asking.top_k]
         source_options = self._source_options()
         if source_options:
@@ -652,6 +670,7 @@ class _Opened:
             source.format,
             sorted(fields.items()),
             source.split,
+            # As a text: the digest of a Path would depend on the system.
             None if source.queries is None else str(source.queries),
             None if source.qrels is None else str(source.qrels),
             source.answers,
@@ -661,6 +680,7 @@ class _Opened:
             records.until,
             *(records.where or ()),
         )
+        # Unset ones are left out, so that an option that is added later changes no name.
         return tuple(value for value in values if value)
 
     def _field_roles(self) -> tuple[FieldRole, ...]:
@@ -688,6 +708,7 @@ class _Opened:
 
         options = self.options
         judging = self.models.judging
+        # None asks in this process.
         workers: Workers | None = None
         if options.asking.on.engine != "local":
             workers = self._engine_workers()
@@ -706,10 +727,12 @@ class _Opened:
             stopped=self.stopped,
             collect=collect,
         )
+        # Entries have recorded answers, cases alone have none and are asked anew.
         entries: Iterable[Case | Entry] = self.source
         if options.cases.ask_again:
             entries = (entry.case for entry in self.source)
         report = evaluate_repeatedly(entries, request, options.asking.repeats)
+        # Without a judge there is nobody to try.
         if not options.measuring.canaries or judging is None:
             return report
         return self._with_canaries(report, judging, folder)
@@ -768,11 +791,13 @@ class _Opened:
         from ragbench.verbs.report import report_of
 
         measuring = self.options.measuring
+        # Read from the folder, since a run of any length does not fit into memory.
         traces = partial(_stored_traces, folder)
         canaries = plant_for(report.metrics, traces, measuring.canaries, seed=measuring.seed)
         dry_run = self.models.dry_run
         for metric in filter(has_canaries, report.metrics):
             canaries_of_metric = canaries_of(metric, canaries)
+            # A dry run counts the calls that the canaries would cost, and asks nothing.
             if dry_run is not None:
                 dry_run.count(judging, metric, [canary.trace for canary in canaries_of_metric])
             elif len(canaries_of_metric) < measuring.canaries:
@@ -784,6 +809,7 @@ class _Opened:
             return report
         run = report.manifest["fingerprints"]
         judge_canaries(canaries, report.metrics, judging, folder, run=run, stopped=self.stopped)
+        # Read anew: the judge's answers to the canaries are in the folder only now.
         return report_of(folder)
 
     def _engine_workers(self) -> Workers:
@@ -798,6 +824,7 @@ class _Opened:
         on = self.options.asking.on
         system = self.options.system
         check_engine(on.engine)
+        # None: then no worker needs the RAG.
         make_rag = None
         if system.rag is not None and may_be_on_workers(system.rag):
             arguments = json_object(system.rag_args or "{}", "--rag-args")

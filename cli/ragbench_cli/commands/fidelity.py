@@ -137,6 +137,7 @@ def _figure_rows(result: Fidelity) -> Iterator[tuple[str, str]]:
     yield "made-up", _questions_text(made)
 
     tau = f"{number_text(result.tau.value)} ({range_text(result.tau)})"
+    # The last draw has the most questions: halves of all.
     half_tau = result.draws[-1].tau
     yield "tau", f"{tau}; halves of the real questions reach {half_tau:.2f}"
 

@@ -91,10 +91,12 @@ def _history_table(history: History) -> Table:
 
     metrics = [metric for metric in history.metrics if _is_measured(metric)]
     longest_name = max((len(metric.metric) for metric in metrics), default=0)
+    # What the other columns leave of the screen's width.
     width = console.data_console().width - longest_name - _FIGURES_WIDTH - _REST_WIDTH
     break_places = [history_break.at for history_break in history.breaks]
     rows: list[Sequence[Cell]] = []
     for metric in metrics:
+        # Runs without a value of this metric are left out: the first that has one is "first".
         figures = [figure for figure in metric.figures[history.start :] if figure is not None]
         oldest = "-"
         newest = "-"
@@ -114,8 +116,10 @@ def _history_table(history: History) -> Table:
             width=max(_LEAST_WIDTH, width),
             plain=not can_show("▁"),
         )
+        # Terminals without these signs get letters.
         rows.append((metric.metric, oldest, newest, change, (mark, "red"), line))
     history_table = table(("metric", "first", "last", "change", "", "runs"), rows)
+    # `table` puts all columns but the first to the right; a line is read from the left.
     history_table.columns[-1].justify = "left"
     return history_table
 

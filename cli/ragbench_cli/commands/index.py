@@ -95,6 +95,7 @@ def command(options: IndexOptions, json: JsonOption = False) -> None:
     tasks = (options.corpus is not None, options.list_, options.check, options.drop is not None)
     if tasks.count(True) > 1:
         raise ConfigError("give one of CORPUS, --list, --check and --drop")
+    # A task on what is stored: nothing is indexed.
     if options.corpus is None:
         _without_corpus(options, json=json)
         return
@@ -110,6 +111,7 @@ def command(options: IndexOptions, json: JsonOption = False) -> None:
         overlap=options.chunk_overlap,
         counter=token_counter(options.counter),
     )
+    # The readers, chunkers and embedders may be the user's own code: its errors are shown so.
     with console.users_code(), _index_progress(shown=not options.quiet) as (progress, count):
         result = index(
             options.corpus,
@@ -210,6 +212,7 @@ def _index_notes(result: IndexResult, *, is_named: bool) -> Iterator[str]:
     if not files:
         return
     suffixes = [Path(name).suffix.lower() for name in files]
+    # Of files that an extra would read, the note names the extra.
     convertible = len([suffix for suffix in suffixes if suffix in CONVERTED])
     install = ""
     if convertible:
@@ -252,6 +255,7 @@ def _print_collection(database: Database, name: str, *, json: bool) -> None:
         info = collection.info()
         chunks = collection.count()
     if json:
+        # A store without words of its own has them counted by ragbench, "here".
         place_of_words = "store"
         if info.words is None:
             place_of_words = "here"
@@ -263,6 +267,7 @@ def _print_collection(database: Database, name: str, *, json: bool) -> None:
             "complete": info.complete,
             "words": place_of_words,
         }
+        # One object for each collection, so that lines can be read one by one.
         console.print_json(row, in_lines=False)
         return
     line = (

@@ -128,6 +128,7 @@ def command(options: InitOptions, json: JsonOption = False) -> None:
       ragbench init --post-retrieval
       ragbench init --measured run-1 --measured run-2
     """
+    # Checked before anything is written: a project of half its files helps nobody.
     extras = list(options.extras or ())
     if options.post_retrieval and (extras or options.measured):
         raise ConfigError("--post-retrieval writes one file alone: leave out --with and --measured")
@@ -139,6 +140,7 @@ def command(options: InitOptions, json: JsonOption = False) -> None:
     contents: dict[str, bytes] = {}
     if options.measured:
         contents = _baseline_files(options.measured)
+    # An operator file goes into a project that exists: it is written alone.
     if options.post_retrieval:
         extras = ["post-retrieval"]
     written, existing = write_scaffold(
@@ -148,6 +150,7 @@ def command(options: InitOptions, json: JsonOption = False) -> None:
         contents=contents,
         is_project=not options.post_retrieval,
     )
+    # Paths alone on standard output, for a pipe; the sentences below are on standard error.
     paths = "".join(f"{folder / name}\n" for name in written)
     result = {"folder": str(folder), "written": written, "left": existing}
     show(result, partial(typer.echo, paths, nl=False), json=json)

@@ -177,6 +177,7 @@ def _figure_rows(card: JudgeCard) -> Iterator[tuple[str, str]]:
     quotes = card.fabricated_quotes
     yield "invented quotes", f"{_figure_text(quotes)}, {quotes.count:,} quotes"
     yield "support unproved", f"{_figure_text(card.unproved)}, {card.unproved.count:,} verdicts"
+    # Some endpoints report neither: one number alone could not be priced.
     if card.prompt_tokens is None or card.completion_tokens is None:
         yield "tokens a verdict", "not reported by the endpoint"
     else:
@@ -203,6 +204,7 @@ def _probe_text(probe: ProbeFigure) -> str:
     A probe changes a claim in a way that should not matter. Order and padding can move the verdict
     either way; an instruction in a text asks for a better one, so that only raised ones count.
     """
+    # A probe without a claim is not one that moved nothing.
     if not probe.count:
         return "- (no claim that it could be tried on)"
     text = f"{probe.share:.3f}"
@@ -210,6 +212,7 @@ def _probe_text(probe: ProbeFigure) -> str:
         text += f" ({probe.low:.3f} .. {probe.high:.3f})"
     verb = "raised" if probe.is_injection else "changed"
     text += f", {probe.hits:,} of {probe.count:,} verdicts {verb}"
+    # An injection counts only raised verdicts already.
     if not probe.is_injection and probe.changed:
         text += f", {probe.raised:,} upwards"
     if probe.unproved:

@@ -81,9 +81,11 @@ def command(options: LabelOptions, json: JsonOption = False) -> None:
         seed=options.seed,
         stratified=options.stratified,
     )
+    # The page is labelled in a browser, without a session here.
     if options.page is not None:
         _write_page(options.page, drawn, options)
         return
+    # Labels need a name to be told apart from other people's; a container may have no login.
     login = os.environ.get("USER") or os.environ.get("USERNAME") or "somebody"
     session = Session(drawn, options.output, options.by or login, shows_judge=options.show_judge)
     is_done = session.run()
@@ -184,14 +186,19 @@ class Session:
         keys = _pressed_keys()
         is_long = False
         while self.left:
+            # The labels of this session are of the first open answers, so their number is the next
+            # one's place.
             task, answer = self._open[len(self._ends_before)]
             self._show_task(task, answer, is_long=is_long)
+            # The end of the input stops as q does.
             key = next(keys, "q")
             if key == "q":
                 return False
+            # Any other key takes the short form back.
             is_long = key == "m"
             if key == "u" and self._ends_before:
                 end = self._ends_before.pop()
+                # The label is the file's last line: the file is cut where it began.
                 with self.path.open("r+b") as file:
                     file.truncate(end)
             elif key in values or key == "s":
@@ -282,6 +289,7 @@ def _pressed_keys() -> Iterator[str]:
     Nothing more comes after Ctrl-C or the end of input.
     """
     if not sys.stdin.isatty():
+        # A closed standard input can be read no more.
         if not sys.stdin.readable():
             raise ConfigError("there is no terminal to label in: write a page with --page FILE")
         while letter := sys.stdin.read(1):

@@ -135,10 +135,12 @@ def _questions_of_options(query: str | None, questions: str | None) -> list[_Que
     if questions == "-":
         return _questions_of_lines(sys.stdin.read(), "<stdin>")
     if questions is not None:
+        # A text file holds a question a line; other files are datasets, read by their form.
         if questions.endswith(".txt") and Path(questions).is_file():
             text = Path(questions).read_text("utf-8-sig", errors="replace")
             return _questions_of_lines(text, questions)
         return [_Question(case.id, case.query) for case in read_cases(questions)]
+    # In a pipe without "-" the command would wait for ever.
     if not sys.stdin.isatty():
         raise ConfigError("there is no question: give one, or --questions FILE ('-' for lines)")
     return None
@@ -228,9 +230,11 @@ def _printed_rows(
     """
     scores = searcher.strategy.score_meaning
     is_said = False
+    # Read a batch at a time: questions may be typed while earlier ones are answered.
     while batch := list(islice(questions, batch_size)):
         rankings = searcher.ask([question.text for question in batch])
         for question, chunks in zip(batch, rankings, strict=True):
+            # Emptied once it is printed: the reason is the same for every question.
             if why_nothing and not chunks:
                 console.say(why_nothing)
                 why_nothing = ""
@@ -242,6 +246,7 @@ def _printed_rows(
                     typer.echo(f"score: {scores.meaning}")
                     is_said = True
                 _print_chunks(chunks, heading=question.text if is_headed else "")
+            # The row is yielded after it is printed: who reads on decides whether there is a next.
             yield row
 
 

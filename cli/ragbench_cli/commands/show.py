@@ -184,6 +184,7 @@ def _metric_facts(definition: MetricDefinition) -> list[tuple[str, str]]:
 
     They are what the list has no room for: range, needs, cost, parameters, source.
     """
+    # The order of the rows is that of a reader's questions: range, needs, cost, then how to set it.
     value_range = _range_text(definition)
     if definition.unit:
         value_range += f" {definition.unit}"
@@ -209,6 +210,7 @@ def _metric_facts(definition: MetricDefinition) -> list[tuple[str, str]]:
         facts.append(("also", ", ".join(definition.aliases)))
     if definition.extra:
         facts.append(("needs", f"pip install 'ragbench[{definition.extra}]'"))
+    # A metric without a paper is known by where its function is.
     facts.append(("source", definition.citation or definition.scorer))
     return facts
 
@@ -286,11 +288,13 @@ def dumps(json: JsonOption = False) -> None:
     data: list[dict[str, str]] = []
     for form in forms().values():
         data.append({"name": form.name, "summary": form.summary, "example": form.example})
+    # Rankings without texts come behind the forms that a validator can judge.
     for name, (summary, example) in RANKED.items():
         data.append({"name": name, "summary": summary, "example": example})
     entries: list[tuple[str, str]] = []
     for form_data in data:
         entries.append((form_data["name"], form_data["summary"]))
+        # An empty name puts the example below the summary, in the same column.
         entries.append(("", f"such as {form_data['example']}"))
     _print_listing(data, _entry_lines(entries, width=14), json=json)
 
@@ -329,6 +333,7 @@ def pipeline(json: JsonOption = False) -> None:
     from ragbench.search.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
 
     schema = pipeline_schema()
+    # In the order in which a question passes them; orchestration is around all.
     sections = {
         "pre_retrieval": QUERY_TRANSFORMS,
         "retrieval": RETRIEVALS,
@@ -405,6 +410,7 @@ def _stage_text(target: object) -> str:
 
     settings: list[str] = []
     for name, schema in schema_of_settings(target).get("properties", {}).items():
+        # A default of None is a default, so the key decides and not the value.
         if "default" in schema:
             settings.append(f"{name}={_value_text(schema['default'])}")
         else:

@@ -221,9 +221,11 @@ def _emit_verdict(
     """
     from ragbench.views.validation import validation_lines
 
+    # Also where nothing is printed: the page has every verdict.
     if page is not None:
         page.add(judged.query_id, judged.query, judged.outcome)
     if json:
+        # Text written to the stream so far must come before the bytes, which pass it by.
         stream.flush()
         stream.buffer.write(judged.line + b"\n")
     elif text:
@@ -291,6 +293,7 @@ def _demanded_shares(options: ValidateOptions) -> Demands:
     for text in texts:
         level, least_share = _rating_and_share(text)
         quality[level] = least_share
+    # A rating that comes twice has overwritten the first.
     if len(quality) < len(texts):
         raise ConfigError(f"--min-quality {', '.join(texts)}: each rating once")
     shares: list[tuple[str, float | None]] = [
@@ -298,6 +301,7 @@ def _demanded_shares(options: ValidateOptions) -> Demands:
         ("--min-relevant", options.min_relevant),
         ("--max-malformed", options.max_malformed),
     ]
+    # For the check of the range alone: `Demands` takes them by rating.
     shares += [("--min-quality", least_share) for least_share in quality.values()]
     for name, share in shares:
         if share is not None and not 0 <= share <= 1:
