@@ -98,6 +98,7 @@ class Problem:
         Editors and CI systems make a link of the beginning.
         """
         parts: list[str] = []
+        # Without a blank: editors find "path:line" only in this form.
         if self.line is not None:
             parts.append(f"{self.path}:{self.line}")
         elif self.path:

@@ -202,13 +202,16 @@ def spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int,
             length of their keys.
     """
     shapes = _shapes_of_keys()
+    # All long runs of letters in one text: parts of keys are looked for once, in little text.
     runs = b" ".join(_long_runs(text.encode("utf-8", "surrogatepass")))
     text_of_runs = runs.decode("ascii")
+    # Keys that are known by how they begin; those below have a fixed part within.
     if shapes.may_begin(_words_of_runs(text_of_runs)):
         for run in _RUN.finditer(text):
             yield from _keys_in_run(text, *run.span(), is_message=is_message)
     for part, shape in shapes.by_part:
         if part not in text_of_runs:
+            # The part is in no run, so its pattern, which reads the whole text, is not tried.
             continue
         for match in shape.pattern.finditer(text):
             if shape.is_key(match[0]):

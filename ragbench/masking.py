@@ -622,8 +622,11 @@ def _strings_with_ids(value: object, *, is_id: bool = False) -> Iterator[tuple[s
             yield from _strings_with_ids(item, is_id=is_id)
     elif isinstance(value, dict):
         for name, item in cast("dict[str, object]", value).items():
+            # A field's name may be an id: results are often keyed by case.
             yield name, True
             names_id = _ID_NAME.fullmatch(name) is not None
+            # By the name of this field alone: names within it decide anew, entries of a list do
+            # not.
             yield from _strings_with_ids(item, is_id=names_id)
 
 

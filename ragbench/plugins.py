@@ -71,8 +71,10 @@ def directory_kept(who: str) -> Generator[None]:
         yield
     finally:
         after = _working_directory()
+        # `before` is empty where the folder was deleted: there is no way back then.
         if before and after != before:
             os.chdir(before)
+            # Once for each code and folder: a RAG that does it at every call would fill the screen.
             if (who, after) not in _warned_changes:
                 _warned_changes.add((who, after))
                 warn(
@@ -249,6 +251,7 @@ def import_packages_of(*parts: object) -> None:
     Raises:
         MissingExtraError: a package is not installed, or cannot be imported.
     """
+    # Parts may hold each other: without this set the loop would not end.
     seen: set[int] = set()
     waiting = [*parts]
     while waiting:
@@ -256,9 +259,11 @@ def import_packages_of(*parts: object) -> None:
         if id(part) in seen:
             continue
         seen.add(id(part))
+        # Fields may be lists of parts; strings are none.
         if isinstance(part, (list, tuple)):
             waiting.extend(cast("Sequence[object]", part))
         elif is_own(type(part).__module__):
+            # Only of ragbench's own parts: a user's method of that name may do anything.
             import_packages = getattr(part, "import_packages", None)
             if import_packages is not None:
                 import_packages()
@@ -454,10 +459,13 @@ def load_target(
     Raises:
         ConfigError: there is no such module, file or attribute, or importing it fails.
     """
+    # From the right: a path of Windows has a colon of its own.
     module_name, colon, path = spec.rpartition(":")
     if not colon or not module_name or not path:
         raise ConfigError(f"'{spec}' is not of the form {_FORMS}")
     root = Path(search_path).resolve()
+    # At the front, so that the user's modules go before installed ones of the same name. It stays,
+    # since modules import others later.
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     value: Any
@@ -465,6 +473,7 @@ def load_target(
         value = _module_of_file(root / module_name)
     else:
         value = _module_by_name(module_name, root)
+    # Step by step: the message names the part that is missing, and its neighbours.
     for name in path.split("."):
         try:
             value = getattr(value, name)

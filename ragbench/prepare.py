@@ -63,10 +63,12 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     """
     del scores
     tally = Exported(paths=(path,))
+    # Beside the target: the system's temporary folder may be too small for a large run.
     with written_whole(path, make_folders=True) as file, TemporaryFile(dir=path.parent) as lines:
         fullest_position, fullest_line = _write_lines(traces, lines, tally)
         file.write(fullest_line)
         lines.seek(0)
+        # The position and not the text decides: equal lines are both kept.
         for position, line in enumerate(lines):
             if position != fullest_position:
                 file.write(line)

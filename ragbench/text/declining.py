@@ -153,10 +153,13 @@ def _sentence_parts(text: str) -> list[str]:
     another form rules of ``declining.toml`` would match no more. Where another text then counts as
     declined, raise `RULES`.
     """
+    # NFKC first: it turns full-width letters and marks into those of the rules.
     plain = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES)
     parts: list[str] = []
     for span in split_sentences(plain):
         sentence = plain[span.start : span.end].casefold()
+        # Semicolons and lines part clauses of their own; a Chinese full stop has no blank behind
+        # it.
         for part in re.split(r"[;\n]|(?<=。)", sentence):
             words = " ".join(part.split())
             stripped = words.strip(_EDGES)

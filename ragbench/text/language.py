@@ -47,10 +47,12 @@ def language_of(query: str) -> str | None:
     Its script or its function words decide; else py3langid (the extra ``onnx`` brings it), where it
     is sure. Keywords, names and numbers are of no language.
     """
+    # Function words first: they tell languages of one script apart.
     recognised = recognised_language(query) or _language_by_script("other_scripts", query)
     if recognised:
         return recognised
     has_letters = any(letter.isalpha() for letter in query)
+    # Without the package nothing decides; a guess would choose the wrong word lists.
     if not has_letters or find_spec("py3langid") is None:
         return None
     language, confidence = _language_identifier().classify(query)

@@ -95,6 +95,7 @@ class Lexeme:
         """The group of the pattern that it matches: ``word``, ``number``, ``sign``."""
         self.raw = raw
         """As it is written."""
+        # A word is in small letters at once, without a look-up: most pieces are words.
         if kind == "word":
             self.word = raw.lower()
         else:

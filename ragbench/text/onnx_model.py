@@ -173,12 +173,15 @@ class TextEncoder:
             prefix: put before each piece, as some models want "query: ".
         """
         pieces_by_text = [self._pieces_that_fit(text, prefix) for text in texts]
+        # One flat list of all pieces, so that the threads have work though texts differ in length.
         inputs: list[str] = []
         for pieces in pieces_by_text:
             inputs += [prefix + piece for piece, _ in pieces]
         vectors = iter(self._pool.map(self._vector_of_piece, inputs))
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        # `map` keeps the order: the next vectors are those of this text's pieces.
         for row, pieces in zip(rows, pieces_by_text, strict=True):
+            # The prefix counts as no token of the text.
             all_tokens = sum(tokens for _, tokens in pieces)
             for _, tokens in pieces:
                 vector = next(vectors)

@@ -294,6 +294,7 @@ class PairReader(PairModel):
         The logit is that of the pair where the model has one, else the score of its best span.
         """
         outputs = self.run(encoding)
+        # None where the model has no output that says how sure it is of an answer.
         answers = None
         if self._answers is not None:
             answers = float(outputs[self._answers][0])
@@ -302,6 +303,7 @@ class PairReader(PairModel):
         end = 0
         if self._start is not None and self._end is not None:
             span, start, end = self._best_span(encoding, outputs[self._start], outputs[self._end])
+        # A model of spans has no class: its best span is all that it knows.
         logit = span
         if self._logits is not None:
             logit = self._head.logit(outputs[self._logits])
@@ -441,15 +443,18 @@ def find_reader_files(reader: str) -> ReaderFiles:
     try:
         onnx_files = find_onnx_files(reader)
     except ConfigError as error:
+        # Without an ONNX graph the folder may hold a model of PyTorch, with files of other names.
         folder = _weights_folder(reader)
         model = _first_file(folder, _WEIGHTS)
         tokenizer = _first_file(folder, _TOKENIZERS)
+        # All three or none: the first error has the better advice for an ONNX model.
         if folder is None or model is None or tokenizer is None:
             raise ConfigError(
                 f"{error}. In place of an ONNX file sentence-transformers takes {_CONFIG}, "
                 f"{' or '.join(_WEIGHTS)}, and a tokenizer"
             ) from error
         return ReaderFiles(model=model, tokenizer=tokenizer, config=folder / _CONFIG)
+    # A repository has its files by name, a folder of the user beside its tokenizer.
     if is_hub_name(reader):
         config = optional_hub_file(reader, _CONFIG)
     else:

@@ -305,6 +305,7 @@ def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[i
         words: of the sentence.
         query_places: where in the sentence each token of the question is, as `_Word.place`.
     """
+    # Places of words, counted within the sentence: letters would favour short words.
     span_places: list[int] = []
     for word in words:
         if span.start < word.match.end() and word.match.start() < span.end:
@@ -312,11 +313,14 @@ def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[i
     nearness_by_token: dict[str, float] = {}
     for place, token in query_places:
         words_between = 0
+        # A part without a word has no place, and counts as near to all.
         if span_places:
+            # One of both is negative, the other is the distance; both are within the part.
             words_behind_token = span_places[0] - place - 1
             words_before_token = place - span_places[-1] - 1
             words_between = max(0, words_behind_token, words_before_token)
         nearness = 1 / (1 + words_between)
+        # A token that comes twice counts once, by its nearest place.
         nearness_by_token[token] = max(nearness_by_token.get(token, 0.0), nearness)
     return sum(nearness_by_token.values())
 
@@ -352,6 +356,7 @@ def _possible_numbers(query: str, sentence: str) -> Iterator[Span]:
     by the year of a date. Where the sentence has no such number, each of its numbers may be one.
     Another result gives another span: see `SPANS_VERSION`.
     """
+    # All numbers are kept where the narrower choice finds none: an answer may lack its unit.
     numbers = [Span(*number.span()) for number in _LOOK["number"].finditer(sentence)]
     if _LOOK["measured"].search(query):
         numbers = _with_units(numbers, sentence) or numbers
@@ -367,6 +372,7 @@ def _possible_numbers(query: str, sentence: str) -> Iterator[Span]:
         is_in_date = any(number.start in date for date in dates)
         if not is_in_date:
             outside_dates.append(number)
+    # A year within a date is a number only where there is no other.
     yield from outside_dates or numbers
 
 

@@ -44,6 +44,7 @@ def locate_quote(quote: str, text: str) -> Span | None:
     """
     normal_quote, _, _ = _normalised_with_offsets(quote)
     normal_quote = normal_quote.strip(_TRIMMED)
+    # A quote of a few letters is in any text, and proves nothing.
     letters = sum(map(str.isalnum, normal_quote))
     if letters < _FEWEST_LETTERS:
         return None
@@ -53,7 +54,9 @@ def locate_quote(quote: str, text: str) -> Span | None:
         end = start + len(normal_quote)
         cuts_number = _cuts_number(normal_text, start) or _cuts_number(normal_text, end)
         if not cuts_number:
+            # The last letter's own end: one letter of the text may be several after NFKD.
             return Span(starts[start], ends[end - 1])
+        # From the next letter on: the quote may be there again, with no number cut.
         start = normal_text.find(normal_quote, start + 1)
     return None
 

@@ -282,10 +282,12 @@ def _parts_of_sentence(text: str, span: Span, characters: int) -> list[Span]:
     parts: list[Span] = []
     start = span.start
     while span.end - start > characters:
+        # From `start + 1`, since a part that is empty would never end the loop.
         blank = text.rfind(" ", start + 1, start + characters)
         if blank >= 0:
             parts.append(Span(start, blank))
             start = blank + 1
+        # A word longer than a part, or a language without blanks.
         else:
             end = start + characters
             parts.append(Span(start, end))

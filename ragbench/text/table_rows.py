@@ -248,6 +248,7 @@ def _is_value(line: str) -> bool:
 
     The limits keep sentences out that hold a number.
     """
+    # Marks such as a dash have no digit, and count all the same.
     if line.lower() in _NO_VALUE:
         return True
     if len(line) > _LONGEST_CELL:

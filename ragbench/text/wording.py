@@ -49,8 +49,10 @@ class Wording(NamedTuple):
             return False
         typed_words = amount_words().typed
         for token in self.tokens:
+            # Identifiers may hold letters ("v2.1b"), so they are looked up whole.
             if token in typed_words or token in self.identifiers:
                 continue
+            # What is left may be a number; any other word makes it a text to compare by words.
             is_number = token[-1].isdecimal()
             if not is_number:
                 return False
@@ -291,6 +293,7 @@ class _WordingReader:
             return self._read_month(position, words.months[word])
         is_ordinal = word in words.ordinals
         is_part = word in words.fractions
+        # "a third of" and "the third of May" have the same word: what follows decides.
         if is_part and is_ordinal:
             is_part = self._is_part_of(position)
         if is_part:
@@ -298,6 +301,7 @@ class _WordingReader:
         if word in words.times:
             return self._read_times(position, words.times[word], end)
         if word in words.rates:
+            # A rate such as "weekly" has no number: it is once in that time.
             self._tokens.append(lexeme.word)
             self._spoken.append(rate(1.0, words.rates[word]))
             return end
@@ -306,6 +310,7 @@ class _WordingReader:
         if word in NOON_AND_MIDNIGHT:
             self._add_time_of_day(NOON_AND_MIDNIGHT[word])
             return end
+        # "a day" and "an hour" are an amount of one; before other words the article is a word.
         if word in ("a", "an") and self._word_at(end) in words.units:
             return self._read_article(position)
         if word in words.numbers or is_ordinal:
@@ -688,14 +693,17 @@ class _WordingReader:
         Returns:
             The position behind all that was read.
         """
+        # The words stay words: they are compared as such where no rate is found.
         self._add_pieces(position, end)
         behind_count = self._piece_at(end)
+        # "a year", "per year" or "/year".
         if behind_count.word in self._words.each or behind_count.raw == "/":
             unit, behind = self._unit_at(end + 1)
             if unit is not None and unit.dimension == "time":
                 self._add_unit_words(end, behind)
                 self._spoken.append(rate(count, unit.size))
                 return behind
+        # Without a time it is a count of its own kind, which compares with "two times".
         self._spoken.append(Amount("times", value=count, number=count, place=1.0, step=1.0))
         return end
 
@@ -711,6 +719,7 @@ class _WordingReader:
         end = position + 1
         lexeme = self._piece_at(end)
         count: float | None = None
+        # In digits or in letters; "every month" has neither.
         if lexeme.kind == "number":
             count, _ = _number_in_digits(lexeme.raw)
         else:
@@ -719,10 +728,12 @@ class _WordingReader:
         if count is not None:
             begin_of_unit += 1
         unit, behind = self._unit_at(begin_of_unit)
+        # "every six people" is no rate, and every 0 days would divide by nothing.
         if unit is None or unit.dimension != "time" or count == 0:
             return end
         seconds = unit.size
         if count is not None:
+            # The count in one form, as digits: "six" and "6" are the same word then.
             self._tokens.append(f"{count:.12g}")
             seconds *= count
         self._add_unit_words(begin_of_unit, behind)
@@ -903,15 +914,18 @@ def _number_in_digits(digits: str) -> tuple[float, float]:
     several points are between thousands (4.523.000). A text does not say which way of writing it
     uses: the places of the marks show it.
     """
+    # Longer runs of digits are no number that an answer names: the cut keeps `float` quick.
     plain = digits[:_MOST_DIGITS].replace(" ", "")
     if "," in plain:
         whole, _, decimals = plain.rpartition(",")
+        # A point behind the comma would be the decimal one: 1,234.5.
         is_decimal_comma = len(decimals) <= 2 and "." not in decimals
         if is_decimal_comma:
             whole_digits = whole.replace(".", "").replace(",", "")
             plain = f"{whole_digits}.{decimals}"
         else:
             plain = plain.replace(",", "")
+    # A single point is left as it is: of decimals more often than of thousands.
     elif plain.count(".") > 1:
         plain = plain.replace(".", "")
     _, _, decimals = plain.partition(".")

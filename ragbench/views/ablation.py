@@ -145,6 +145,7 @@ def _cost_table(ablation: Ablation) -> Section:
     """
     rows: list[Sequence[object]] = []
     for variant in ablation.variants:
+        # A time of an earlier variant would be a figure of other work.
         times = ("reused", "reused")
         if not variant.reused_scores:
             times = (_time_text(variant.seconds_p50), _time_text(variant.seconds_p95))
@@ -160,6 +161,7 @@ def _cost_table(ablation: Ablation) -> Section:
         )
     columns = ("variant", "chunks", "tokens", "tokens p95", "time p50", "time p95", "failed")
     hint = f"Tokens counted by {ablation.counter}"
+    # Exact counters need the model's own tokenizer.
     if ablation.is_estimate:
         hint += ", an estimate"
     return Section(title="cost per case", columns=columns, rows=rows, hint=f"{hint}.")
@@ -215,6 +217,7 @@ def _remark_sections(ablation: Ablation) -> Iterator[Section]:
     A variant that left every case as it was must not read as one that changes nothing for the
     better.
     """
+    # The first variant is what the others are compared with.
     base, *other_variants = ablation.variants
     idle: list[str] = []
     for variant in other_variants:
@@ -289,6 +292,7 @@ def ablation_document(ablation: Ablation) -> Document:
     """
     notes = list(ablation.notes)
     if ablation.family > 1:
+        # First among the notes: without it the intervals would be misread.
         notes.insert(
             0,
             f"The intervals of all {ablation.family:,} comparisons hold together with "

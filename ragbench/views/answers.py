@@ -47,6 +47,7 @@ def answer_counts_text(
     """
     if not answers.cases:
         return "No case."
+    # Where nothing was answered, a row of counts with one entry says less.
     if answers.failed == answers.cases:
         return f"No case was answered: {counted(answers.failed, 'case')} failed."
     if answers.no_answer == answers.cases:
@@ -54,6 +55,7 @@ def answer_counts_text(
     sentences: list[str] = []
     if share is not None:
         sentences.append(_share_sentence(share))
+    # All by words, so that no judge is named.
     is_by_words = answers.by_words == answers.answers
     if is_by_words:
         counts = list(_word_parts(answers))
@@ -113,6 +115,7 @@ def _other_parts(answers: AnswerCounts) -> Iterator[str]:
     """
     if answers.undecided:
         yield f"{answers.undecided:,} cannot be told by words"
+    # Both kinds: declining is right where the question has no answer.
     declined = answers.declined + answers.declined_rightly
     if declined:
         text = f"{declined:,} declined"

@@ -228,9 +228,11 @@ def change_lines(change: SystemChange, *, most: int = _MOST_CHANGES) -> Iterator
     Args:
         most: changes that are named.
     """
+    # Where one run lacks its origins, no other sentence holds.
     if change.unknown:
         yield f"unknown: {shown_line(change.unknown, longest=_LONGEST)}"
         return
+    # A claim that ragbench may only make where it sees into every part.
     if change.is_ruled_out:
         yield (
             "nothing that was imported, read or set: where scores of the same cases differ, it is "
@@ -242,6 +244,7 @@ def change_lines(change: SystemChange, *, most: int = _MOST_CHANGES) -> Iterator
     if unnamed > 0:
         yield f"and {unnamed:,} more: see --json"
     if change.unseen:
+        # One part is named: which it is shows the user what to look at himself.
         part, *further_parts = change.unseen
         line = f"it cannot see into all: {shown_line(part, longest=_LONGEST)}"
         if further_parts:

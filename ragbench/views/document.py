@@ -123,8 +123,10 @@ def changes_of(
 
     groups: list[Changes] = []
     for pair in pairs:
+        # By the second mark: the first run is the same in all pairs.
         differences_of_pair = [case for case in differences if case.second == pair.second]
         place = places.get(pair.second, "")
+        # In the order of the kinds, which begins with newly failing.
         for kind in CaseKind:
             cases = [case for case in differences_of_pair if case.kind is kind]
             if cases:
@@ -232,12 +234,14 @@ def _change_lines(group: Changes, most: int | None) -> Iterator[str]:
     Args:
         most: how many cases there is room for; None for all.
     """
+    # Markdown needs blank lines around, or a list would be part of the heading.
     yield ""
     yield f"**{markdown_text(group.title)}**"
     yield ""
     for case in group.cases[:most]:
         yield f"- {markdown_text(case.id, longest=_LONGEST)}"
         for label, line in what_changed(case):
+            # Cut here, since the lines themselves are as long as a page takes.
             text = markdown_text(line, longest=_LONGEST)
             if label:
                 text = f"{label}: {text}"
@@ -338,6 +342,7 @@ def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
     """
     if case.query is not None:
         yield "", shown_line(case.query, longest=_LONGEST_TEXT)
+    # Flips before the cause: they are why the case is listed.
     for flip in case.flips:
         label = "fails" if flip.newly_fails else "passes"
         yield label, flip_text(flip)

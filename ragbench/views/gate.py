@@ -93,12 +93,14 @@ def gate_document(
         against: the run's cases beside those of the baseline.
     """
     corrections = [check.corrected for check in verdict.checks if check.corrected]
+    # Without a baseline no case went another way.
     flows = () if against is None else against.flows
     document = Document(
         kind="ragbench gate",
         title=f"{verdict.word} ({verdict.run.rag} on {verdict.run.dataset})",
         headline=verdict.headline,
         tone=_TONES[verdict.colour],
+        # In the order of a reviewer's questions; empty sections are left out.
         sections=(
             _refusals_section(verdict),
             _checks_section(verdict),
@@ -114,6 +116,7 @@ def gate_document(
         notes=verdict.notes,
         foot=_foot_text(verdict),
     )
+    # Inconclusive gates are not green: they have something to act on.
     if verdict.colour == "green":
         document = replace(document, brief=_calm_document(verdict, document, against))
     return document
@@ -146,6 +149,7 @@ def _checks_section(verdict: GateResult) -> Section:
     Below them is what several lost checks have in common: there is one thing to look for then.
     """
     rows: list[Sequence[object]] = []
+    # Drawings of all checks together, since they share one scale.
     for check, drawing in zip(verdict.checks, _check_drawings(verdict.checks), strict=True):
         rows.append(_check_row(check, drawing))
     hint = ""
@@ -218,10 +222,12 @@ def _calm_document(verdict: GateResult, whole: Document, against: Against | None
 
     notes: list[str] = []
     courses: list[str] = []
+    # The slots between are drawings and figures for the long table.
     for metric, start, end, *_, bars in _trend_rows(verdict.checks):
         courses.append(f"{metric} {start} to {end} {bars}")
     if courses:
         notes.append(f"Main over its merges: {'; '.join(courses)}.")
+    # None where no systems were compared.
     if verdict.system is not None and not verdict.system.is_none:
         changes = list(change_lines(verdict.system))
         if changes:
@@ -229,6 +235,7 @@ def _calm_document(verdict: GateResult, whole: Document, against: Against | None
     if against is not None and against.changed:
         notes.append(f"{counts_text(against.pair)}.")
     notes.extend(verdict.notes)
+    # A copy of the whole with other sections: title and tone are the same on the page.
     return replace(
         whole,
         sections=(checks, dataset_section(verdict.dataset)),
@@ -274,6 +281,7 @@ def dataset_section(change: DatasetChange | None) -> Section:
     because the new cases are harder.
     """
     title = "How the dataset changed"
+    # A section without lines and rows is empty, and left out.
     if change is None:
         return Section(title=title)
     lines = [f"unchanged: {counted(change.common, 'case')}"]
@@ -290,6 +298,7 @@ def dataset_section(change: DatasetChange | None) -> Section:
         "added": change.added,
         "gone": change.gone,
     }
+    # Kinds without a case have no row.
     rows: list[Sequence[object]] = []
     for kind, ids in ids_by_kind.items():
         if ids:
@@ -446,6 +455,7 @@ def check_cells(check: GateCheck) -> CheckCells:
     """
     limit = limit_text(check)
     drop = check.drop
+    # Without a baseline there is one figure, held against a fixed limit.
     if drop is None:
         now = number_text(check.observed, check.unit)
         interval = range_text(check.interval, check.unit)

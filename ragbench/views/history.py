@@ -170,6 +170,7 @@ def remarks(history: History) -> Iterator[str]:
     edited: list[str] = []
     lower: list[str] = []
     for position, run in enumerate(history.runs):
+        # Runs before the start are behind a break, whose own sentence is above.
         if run.linked and position > history.start:
             edited.append(name_of(history, position))
         if run.aside:
@@ -180,10 +181,12 @@ def remarks(history: History) -> Iterator[str]:
             "before are shown at the level of the newest cases, linked by what neighbours share"
         )
     if lower:
+        # The first one is named: that is where to look.
         line = f"shown to be lower than the runs before: {lower[0]}"
         if len(lower) > 1:
             line += f", and {len(lower) - 1} later"
         yield line
+    # Below that number even a real fall could not be told from chance.
     if history.followed < history.least:
         runs = counted(history.followed, "comparable run is", "comparable runs are")
         yield f"{runs} followed: a fall shows in {history.least} or more"

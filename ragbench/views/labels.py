@@ -125,6 +125,7 @@ def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page
     """
     choices: list[dict[str, object]] = []
     for choice in drawn.choices:
+        # As text: the script writes it into the file as it is, without rounding.
         choices.append({**choice._asdict(), "value": f"{choice.value:g}"})
     tasks: list[dict[str, object]] = []
     for task in drawn.tasks:
@@ -132,6 +133,7 @@ def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page
         for answer in task.answers:
             answers.append(_answer_values(drawn, task, answer, shows_judge=shows_judge))
         references: Sequence[str] = ()
+        # What the metric does not read must not sway the label.
         if drawn.reads(Need.REFERENCE):
             references = task.references
         tasks.append({"question": task.question, "references": references, "answers": answers})
@@ -166,9 +168,11 @@ def _answer_values(
     if shows_judge:
         judge = answer.value
     return {
+        # The script adds only the value: key and digest must be as ragbench reads them.
         "line": json.dumps(drawn.line(task, answer)),
         "text": text,
         "judge": judge,
+        # The template shows the run only where the judge's value is shown.
         "run": answer.run,
         "contexts": contexts,
     }

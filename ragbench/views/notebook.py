@@ -36,6 +36,7 @@ def report_html(report: Report) -> str:
     notes = list(report.notes)
     warnings: list[str] = []
     if not report.is_comparable:
+        # The first note is the reason: taken out, so that it is not shown twice.
         reason = notes.pop(0)
         warnings.append(f"Not comparable: {reason}")
     document = Document(
@@ -58,6 +59,7 @@ def _metrics_section(report: Report) -> Section:
 
     The others are named below it.
     """
+    # Metrics without a figure would be a row of dashes.
     summaries = [summary for summary in report.summaries if summary.measured]
     columns = metric_columns("terminal", summaries)
     rows: list[Sequence[object]] = []
@@ -65,6 +67,7 @@ def _metrics_section(report: Report) -> Section:
         cells: list[str] = []
         for column in columns:
             cell = metric_cell(column, summary)
+            # Where cases lack a value, the number of all is beside that of the measured.
             if column.is_of_total:
                 cell += f" of {summary.total:,}"
             cells.append(cell)

@@ -238,6 +238,7 @@ def sharing_remark(latencies: Sequence[Latency]) -> str | None:
     most = max(latency.sharing for latency in shared)
     cases = counted(most, "case")
     remark = f"up to {cases} shared a call; --batch-size 1 measures each alone"
+    # All stages shared calls: naming them would say nothing.
     if len(shared) < len(latencies):
         stages = [latency.stage for latency in shared]
         remark = f"{', '.join(stages)}: {remark}"
@@ -251,6 +252,7 @@ def timings_json(report: Report) -> bytes:
     """
     summaries: list[dict[str, Any]] = []
     for summary in report.summaries:
+        # Metrics whose values differ on the same inputs, mostly times.
         if not summary.metric.definition.deterministic:
             figures = values_of(summary, "score interval measured total")
             summaries.append({**metric_object(summary.metric), **figures})

@@ -66,6 +66,7 @@ def run_document(report: Report) -> Document:
     notes = list(report.notes)
     lines: list[str] = []
     if not report.is_comparable:
+        # `is_comparable` is False only with its reason as the first note.
         lines.append(f"Not comparable: {notes.pop(0)}")
     lines.append(_drawn_cases(report.manifest["dataset"]))
     for stage in report.stages:
@@ -76,6 +77,7 @@ def run_document(report: Report) -> Document:
         lines.append(f"{hint}.")
     steady: list[Summary] = []
     for summary in report.summaries:
+        # Metrics of times would change report.md in each run.
         if summary.metric.definition.deterministic:
             steady.append(summary)
     return Document(
@@ -124,13 +126,16 @@ def headline(report: Report) -> str:
     worst = max(losses, key=lambda count: count.cases)
     lost = sum(count.cases for count in losses)
     share = f"{worst.cases / total:.0%}"
+    # Some of these cases were found by an estimate, so the share is one.
     if worst.estimated:
         share += ", estimated"
     cases = f"{worst.cases:,} ({share})"
+    # One cause has all losses: "most" would be wrong.
     if lost == worst.cases:
         verb = "is" if lost == 1 else "are"
         return f"{text} {cases} {verb} lost as “{worst.cause.label}”."
     group = "the largest group"
+    # More than half of the lost ones; less is only the largest group.
     if 2 * worst.cases > lost:
         group = "most"
     return f"{text} {lost:,} are lost, {group} as “{worst.cause.label}”: {cases}."
@@ -156,6 +161,7 @@ def detail_sections(report: Report) -> Iterator[Section]:
 
     They go from results to what the run rests on. Some may be empty: a document leaves those out.
     """
+    # Sections are yielded in the order of the page.
     if report.corrections:
         yield corrected_section(report.corrections)
     yield _gold_section(report.gold)
@@ -171,6 +177,7 @@ def detail_sections(report: Report) -> Iterator[Section]:
     if report.judging is not None:
         yield _judging_section(report.judging)
         yield _steadiness_section(report.judging)
+    # Slices of a metric are there only where cases have tags or languages.
     if any(summary.slices for summary in report.summaries):
         yield _slices_section(report)
     yield _failures_section(report.failures)
@@ -252,6 +259,7 @@ def unfulfilled_section(unfulfilled: Unfulfilled | None) -> Section:
     The gate's document has the same section.
     """
     title = "Expectations that do not hold"
+    # Without an expectation in the dataset both forms are empty.
     if unfulfilled is None or not unfulfilled.total:
         return Section(title=title)
     rows: list[Sequence[object]] = []
@@ -314,6 +322,7 @@ def _judging_section(judging: JudgeReport) -> Section:
     judge = judging.judge
     lines: list[str] = []
     models = {"judge": judge["chat"], "embeddings": judge["embeddings"]}
+    # Either may be missing: not each metric needs both.
     for role, model in models.items():
         if model:
             lines.append(f"{role}: {model['model']} at {model['base_url']}")
@@ -325,6 +334,7 @@ def _judging_section(judging: JudgeReport) -> Section:
     rows: list[Sequence[object]] = []
     for line in judging.lines:
         cost = "unknown"
+        # An endpoint without a known price costs an unknown sum, and not 0.
         if line.cost is not None:
             cost = f"{line.cost:.4f}"
         rows.append(
@@ -352,6 +362,7 @@ def _steadiness_section(judging: JudgeReport) -> Section:
     rows: list[Sequence[object]] = []
     for line in judging.lines:
         steadiness = line.steadiness
+        # Judged once: nothing to compare.
         if steadiness is None:
             continue
         rows.append(
@@ -430,10 +441,12 @@ def _origin_section(manifest: Mapping[str, Any]) -> Section:
     """
     dataset = manifest["dataset"]
     git = manifest["git"]
+    # A dataset of objects in memory has no file.
     source = dataset["source"] or dataset["name"]
     lines = [f"dataset: {source}"]
     for part, fingerprint in manifest["fingerprints"].items():
         lines.append(f"fingerprint of {part}: {fingerprint}")
+    # None outside a repository.
     if git is not None:
         commit = f"commit: {git['commit']}"
         if git["dirty"]:
@@ -510,6 +523,7 @@ def unmeasured_text(report: Report) -> str | None:
     for names, reasons in why_not_measured(unmeasured):
         texts: list[str] = []
         for reason, count in reasons:
+            # "no case" is a reason without a number.
             if count:
                 texts.append(f"{reason} ({count:,})")
             else:
@@ -614,12 +628,14 @@ def judge_remarks(judging: JudgeReport) -> Iterator[str]:
     Their verdicts, quotes that they made up, how far several judges agree, and how often they are
     wrong about claims of known truth.
     """
+    # By metric, its sentences together; canaries of all metrics come last.
     for line in judging.lines:
         if line.verdicts:
             yield f"{line.metric}: {_verdicts_text(line.verdicts)}"
         yield from _proof_remarks(line)
         yield from _panel_remarks(line)
     canaries_by_metric: dict[str, list[CanaryLine]] = {}
+    # A metric has a line for each kind of claim.
     for canary_line in judging.canaries:
         canaries_by_metric.setdefault(canary_line.metric, []).append(canary_line)
     for metric, canary_lines in canaries_by_metric.items():
@@ -640,6 +656,7 @@ def _proof_remarks(line: JudgeLine) -> Iterator[str]:
     They name invented quotes, unproved verdicts, and parameters that its endpoint refused.
     """
     if line.fabricated_quotes:
+        # Made-up quotes are a part of all quotes, so there is one at least.
         share = line.fabricated_quotes / line.quotes
         yield (
             f"{line.metric}: {line.fabricated_quotes:,} of {line.quotes:,} quotes of the judge "
@@ -693,6 +710,7 @@ def _canaries_remark(metric: str, lines: Sequence[CanaryLine]) -> str:
     Args:
         lines: the counts of each kind of claims.
     """
+    # Claims that the judge gave no verdict on are in no figure.
     judged = sum(line.judged for line in lines)
     wrong = sum(line.wrong for line in lines)
     if not judged:
@@ -752,6 +770,7 @@ def operator_remarks(table: OperatorTable) -> Iterator[str]:
         lost = counted(loser.lost_for_good, "gold context")
         examples = ", ".join(loser.examples[:_MOST_EXAMPLES])
         yield f"{loser.operator} lost {lost} that generation was not given (as in {examples})."
+    # Without gold nothing is known of what was kept.
     if table.gold:
         contexts = counted(table.found, "gold context")
         line = f"Of {contexts} that were found, generation was given {table.kept:,}."
@@ -759,11 +778,13 @@ def operator_remarks(table: OperatorTable) -> Iterator[str]:
         if missing:
             line += f" {counted(missing, 'gold context')} never found."
         yield line
+    # Cases without gold, by why they have none.
     for reason, cases in table.no_gold:
         yield f"Nothing is known of the gold of {counted(cases, 'case')}: {reason}."
     for operator in table.operators:
         notes = operator.notes[:_MOST_NOTES]
         all_cases = counted(operator.cases, "case")
+        # Of an operator that acted its notes are sentences of their own.
         if operator.acted:
             for note, cases in notes:
                 yield f"{operator.operator}: {note} ({cases:,} of {all_cases})."
@@ -824,6 +845,7 @@ def stage_counts(stage: StageCount) -> list[tuple[int, str]]:
     done = "done"
     if stage.stage == "generate":
         done = "answered"
+    # The first four are how cases ended, the last two where outcomes are from.
     counts = (
         (stage.measured, done),
         (stage.abstained, "abstained"),

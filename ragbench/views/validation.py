@@ -126,6 +126,7 @@ def self_test_lines(test: SelfTest) -> Iterator[str]:
     yield ""
     yield "no answer: right is a No"
     for kind in near_misses:
+        # Any width that holds the longest name of a kind.
         yield f"  {kind.kind:<20}{_share_text(kind.right)}"
     yield ""
     yield "answer: right is a Yes"
@@ -137,6 +138,7 @@ def self_test_lines(test: SelfTest) -> Iterator[str]:
         yield ""
         yield "wrong, the first of each kind (query <- chunk)"
     for kind in failing:
+        # One example shows what kind of mistake it is.
         first_wrong = kind.wrong[0]
         yield shown_line(f"  {kind.kind}: {first_wrong}", longest=_LONGEST_EXAMPLE)
 

@@ -134,10 +134,12 @@ class CaseFiles(ExitStack):
             row.attribution.decided_by.value,
             _text_cell(row.attribution.reason),
         ]
+        # Of each metric the place of its cell, as not all cells have a column.
         for _, position in self.columns:
             cell = row.cells[position]
             is_measured = cell.status is Status.MEASURED
             fields.append(cell.value if is_measured else cell.status.value)
+        # Only of runs with a validator: others have no such columns.
         if "validate" in row.stages:
             fields.extend(_verdict_fields(row))
         return fields
@@ -153,14 +155,17 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
     """
     names = _file_names(report)
     with ExitStack() as stack:
+        # No collected case: the run was read from its folder, or none was new.
         if cases is None or not cases.count:
             cases = stack.enter_context(CaseFiles())
             add = cases.begin(report.metrics)
             for row in report.rows():
                 add(row)
+        # What is collected must be in the files before they are copied.
         cases.flush()
         cases.page.report = report
         files: dict[str, BinaryIO] = {}
+        # All files take their places together when the block ends.
         for name in names:
             file = written_whole(folder / name, is_table=name == "cases.csv")
             files[name] = stack.enter_context(file)
@@ -171,10 +176,12 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
         files["report.json"].write(report_json(report))
         files["report.md"].write(markdown(run_document(report), level=1).encode())
         files["timings.json"].write(timings_json(report))
+    # Behind the block: the page is a file of its own, written whole or not at all.
     write_html(folder / PAGE, cases.page.page())
     run = RunFolder(path=folder)
     if run.exists:
         with Journal(run.journal) as journal:
+            # The state of the files, by which a later command knows that they are up to date.
             journal.runs.written(_state_of_files(report, folder, journal))
     return [*(folder / name for name in names), folder / PAGE]
 
@@ -235,6 +242,7 @@ def _verdict_fields(row: CaseRow) -> list[object]:
     """
     verdict = row.validation
     if verdict is None:
+        # As many as there are columns, so that later cells stay in theirs.
         return [None] * len(_VERDICT_COLUMNS)
     present = "no"
     if verdict.answer_present:

@@ -120,12 +120,14 @@ class CaseBlocks:
             row: must hold its story.
         """
         story = row.story
+        # Rows are read with their story for the page: without it there is nothing to open.
         assert story is not None
         before = self._cases_before.get(row.id)
         headline_scores, all_scores = self._score_texts(row)
         parts: list[str] = []
         parts.extend(_summary_line(row, before, headline_scores))
         parts.extend(_cause_html(row))
+        # Failures before everything else: what follows may be empty because of them.
         for failure in row.failures:
             parts.append(f"<p class=bad>{safe(str(failure))}\n")
         if story.history or story.searches or story.sent:
@@ -139,6 +141,7 @@ class CaseBlocks:
         if any(row.judgements):
             parts.extend(_judgements_html(row, self._metrics))
         parts.append(f"<p class=s>{all_scores}\n")
+        # Closes what `_summary_line` opened.
         parts.append(f"<p class=dim>{safe(_hops_text(story))}\n</div></details>")
         return "".join(parts)
 
@@ -152,13 +155,16 @@ class CaseBlocks:
             yield "<table><tr><th>Rank<th>Chunk<th>Score<th>What happened\n"
             yield "\n".join(self._chunk_row(chunk) for chunk in story.chunks)
             yield "</table>\n"
+        # Only by id: gold that is known by its text has no id to compare.
         gold_in_table = {chunk.id for chunk in story.chunks if chunk.is_gold}
         if not gold_in_table.issuperset(story.gold_ids):
             gold_ids = ", ".join(story.gold_ids)
             yield f"<p class=dim>Gold: {safe(gold_ids)}"
+        # Texts are shown where no row is marked: a marked chunk shows its passage itself.
         if not _has_gold_mark(story):
             for text in story.gold_texts[:_MOST_GOLD_TEXTS]:
                 yield f"<blockquote>{safe(cut(text, _LONGEST_GOLD))}</blockquote>"
+        # What the model read, as written: folded, since it repeats the chunks.
         if story.written:
             yield "<details><summary>What generation was given</summary>"
             yield f"<pre>{safe(cut(story.written))}</pre></details>"
@@ -254,6 +260,7 @@ def _summary_line(row: CaseRow, before: CaseBefore | None, scores: str) -> Itera
     kind = ""
     if before is not None and before.kind is not None:
         kind = before.kind.value
+    # The end of the tag comes with `<summary>` below: attributes are added in between.
     yield f"<details class=case data-c={attribution.cause.value}"
     if attribution.stage:
         yield f' data-g="{safe(attribution.stage)}"'
@@ -350,15 +357,18 @@ def _reference_and_answer(
     yield f"<div class=qa><div><h3>Reference</h3><p>{_marked_html(reference, 'del')}\n"
     for text in story.references[1:]:
         yield f"<p class=dim>or: {safe(cut(text))}\n"
+    # Closes the second column; a third one may follow.
     yield f"</div><div><h3>Answer</h3><p>{_marked_html(response, 'ins')}\n"
     for text in story.candidates:
         if text != row.response:
             yield f"<p class=dim>candidate: {safe(cut(text))}\n"
     yield "</div>"
+    # A baseline file has no texts: then "the same" would be an invention.
     if before is not None and before.tells_texts:
         earlier_answer = "<em>the same</em>"
         if before.response != row.response:
             earlier_parts, _ = compared_texts(before.response, row.response)
+            # "u" and not "del" or "ins": it is compared with the answer, not with the reference.
             earlier_answer = _marked_html(earlier_parts, "u")
         yield f"<div><h3>In the baseline</h3><p>{earlier_answer}</div>"
     yield "</div>\n"
@@ -423,7 +433,9 @@ def _claim_html(claim: JudgedClaim, *, is_whole: bool) -> Iterator[str]:
         is_whole: whether it is the sentence, whose text and verdict stand above it already.
     """
     yield "<div>"
+    # The sentence itself has its verdict above.
     if not is_whole:
+        # Verdicts of other metrics have no colour of their own.
         tone = _TONES.get(claim.verdict, "undecided")
         yield f'<span class="{tone}">{safe(claim.verdict)}</span>: {safe(claim.text)}'
     if claim.reason:
@@ -450,6 +462,7 @@ def _baseline_differences(before: CaseBefore, row: CaseRow) -> Iterator[str]:
         changes.append(f"{name} {_cell_text(old_cell)} → {_cell_text(new_cell)}")
     if cause or changes:
         yield f"<p class=dim>In the baseline: {cause}{safe(', '.join(changes))}\n"
+    # None where the baseline has no retrieval of this case.
     if before.ids is not None:
         yield f"<p class=dim>Chunks against the baseline: {safe(ids_text(before.ids))}\n"
 
@@ -548,6 +561,7 @@ def _marked_passages(chunk: ChunkStory) -> Iterator[str]:
     A reader sees in the row itself why the chunk matters, and need not open its text.
     """
     for mark in chunk.marks[:_MOST_QUOTES]:
+        # The slice must not begin below 0, which would count from the end.
         start = max(0, mark.start - _AROUND)
         end = mark.end + _AROUND
         before = chunk.text[start : mark.start]

@@ -134,10 +134,12 @@ def outcomes(parts: Sequence[tuple[str, str, int]]) -> Markup:
     Args:
         parts: name of the kind, which has a colour, its label, and its cases.
     """
+    # Without a case the bar is empty: the 1 only keeps the division whole.
     total = sum(cases for _, _, cases in parts) or 1
     inside = Markup("")
     texts: list[str] = []
     start = 0.0
+    # In hundredths of the bar's width, as `viewBox` has it.
     for kind, label, cases in parts:
         width = 100 * cases / total
         inside += Markup('<rect class="c-{}" x="{:.2f}" y="0" width="{:.2f}" height="8"/>').format(
@@ -145,6 +147,7 @@ def outcomes(parts: Sequence[tuple[str, str, int]]) -> Markup:
         )
         start += width
         texts.append(f"{label} {cases:,}")
+    # `Markup.format` escapes what it fills in: labels may hold signs of HTML.
     return Markup(
         '<svg class="outcomes" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" '
         'aria-label="{}">{}</svg>'
@@ -271,6 +274,7 @@ def _square_drawing(inside: Markup, label: str, across: str, up: str) -> Markup:
         across: the title of the axis to the right.
         up: the title of the axis upwards.
     """
+    # The drawing's area ends above the edge, which holds the lower axis and its title.
     middle = (_BOX - _EDGE) / 2
     return Markup(
         '<svg class="square" viewBox="0 0 {box} {box}" width="{box}" height="{box}" role="img" '

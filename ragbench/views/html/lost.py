@@ -221,12 +221,15 @@ class LostCases:
         It is a hint at the reason: cases "with evidence in a.pdf" that are all "in the language
         de", too.
         """
+        # How many members have each key: a case may have several.
         counts: Counter[_Key] = Counter()
         for case in members:
             counts.update(case.keys)
         texts: list[str] = []
+        # In order of the keys, so that the page is the same for the same run.
         for shared_key, count in sorted(counts.items()):
             is_common = count >= _COMMON * len(members)
+            # Nearly all members, but rare in the run: what all cases share explains nothing.
             if is_common and shared_key != key and self._is_rare(shared_key):
                 kind, value = shared_key
                 texts.append(_WORDS[kind].format(value))

@@ -169,10 +169,12 @@ def page_number(value: float | None, unit: str = "") -> str:
     """
     if value is None:
         return "–"
+    # Three places for scores, one for sizes such as token counts.
     if unit != "s":
         if abs(value) < 100:
             return f"{value:.3f}"
         return f"{value:,.1f}"
+    # Below a millisecond in µs, or fast stages would all be 0.
     if value < 0.001:
         return f"{value * 1e6:.0f} µs"
     if value < 1:

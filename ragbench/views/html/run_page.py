@@ -97,6 +97,7 @@ class RunPage:
             against: the run that each case is compared with; None without one.
         """
         self.against = against
+        # None where no metric of the run can order cases.
         self._main_position = main_metric(metrics)
         self._main_metric: Metric | None = None
         if self._main_position is not None:
@@ -232,10 +233,13 @@ class RunPage:
         rows: list[CaseRow] = []
         for kind in sorted(self._changed, key=_urgency_of_kind):
             rows.extend(self._changed[kind])
+        # The room is shared by all causes, so that a rare one is seen beside a frequent one.
         room = _room_by_cause({count.cause: count.cases for count in self.report.causes})
         unchanged: list[_PlacedCase] = []
         for cause, cases in self._worst.items():
+            # A placed case compares by its badness, the worst first.
             unchanged.extend(sorted(cases)[: room.get(cause, 0)])
+        # Back to the run's order, in which a reader knows his cases.
         unchanged.sort(key=lambda case: case.position)
         rows.extend(case.row for case in unchanged)
         return rows
@@ -339,6 +343,7 @@ def _outcome_parts(causes: Sequence[CauseCount]) -> list[tuple[str, str, int]]:
 
     The cases are right, lost by some cause, or unchecked. The largest loss comes first.
     """
+    # Each cause is in one of three groups; "unchecked" takes whatever is in no other.
     right: list[CauseCount] = []
     lost: list[CauseCount] = []
     unchecked: list[CauseCount] = []
