@@ -126,6 +126,7 @@ class DataError(InputError):
         self.problems = tuple(problems)
         lines = [str(problem) for problem in self.problems[:shown]]
         not_shown = len(self.problems) - shown
+        # Counted after the list is cut: the number of all is in `problems`.
         if not_shown > 0:
             lines.append(f"... and {not_shown} more problems")
         super().__init__("\n".join(lines))

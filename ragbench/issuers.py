@@ -31,6 +31,7 @@ def _table_of_key_bytes() -> bytes:
     regular expression is not.
     """
     is_in_key = re.compile(f"[{_CHARACTERS}]")
+    # Bytes beyond ASCII are in no key, and stay blanks.
     marks = bytearray(b" " * 256)
     for code in range(128):
         if is_in_key.match(chr(code)):
@@ -123,6 +124,7 @@ class _Shapes:
         """By the first letters of a key's first word, at most three: ``AKI`` of ``AKIA``."""
         self.by_part: list[tuple[str, _Shape]] = []
         """By what a run has in its middle that is a key, or the end of one: ``Q~``."""
+        # By the package's loader, since it may be read from an archive.
         table = json.loads(get_data("ragbench", "issuers.json") or b"")
         for entry in (*table["listed"].values(), *table["more"].values()):
             self._add(entry)
@@ -226,6 +228,7 @@ def _long_runs(data: bytes) -> Iterator[bytes]:
     Args:
         data: the text in UTF-8.
     """
+    # A blank at the end, so that the last run ends, too.
     marks = data.translate(_MARKS_OF_BYTES) + b" "
     start = marks.find(_MARKS_OF_RUN)
     while start >= 0:

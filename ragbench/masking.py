@@ -284,13 +284,18 @@ class _Secrets:
 
     def __init__(self) -> None:
         """Begins without secrets; the environment is read when secrets are first asked for."""
+        # Several threads ask models at once, and each may add a secret.
         self._lock = threading.Lock()
+        # Secrets that code has added, and those that the environment has or had.
         self._added: set[str] = set()
         self._environment: set[str] = set()
+        # No environment has -1 variables, so that the first look reads it.
         self._variables = -1
         """Number of environment variables when they were last read."""
         self._valid_until = 0.0
         """Time after which they are read again."""
+        # Every spelling in which a secret may be in a text, and whether it is masked within words,
+        # too.
         self._forms: tuple[tuple[str, bool], ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
@@ -363,6 +368,7 @@ def _secrets_of_environment() -> set[str]:
         if name not in _DIRECTORY_VARIABLES and _SECRET_VARIABLE.search(name.upper()):
             values.update(_value_and_lines(value))
         values.update(_secrets_in_text(value))
+    # Short values are words of any text: to mask them would spoil it.
     return {value for value in values if _is_worth_hiding(value)}
 
 
@@ -477,11 +483,13 @@ def hidden_in_id(text: str) -> str:
     cases mixed up.
     """
     for form, is_masked_in_words in _SECRETS.forms():
+        # The quick look first: most texts hold no secret.
         if form not in text:
             continue
         if is_masked_in_words:
             text = text.replace(form, MASK)
         else:
+            # As a whole word: a short secret may be a part of a longer id.
             text = _word_pattern(form).sub(MASK, text)
     return text
 

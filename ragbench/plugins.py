@@ -103,13 +103,16 @@ def silenced(*names: str) -> Generator[None]:
     Args:
         *names: of the loggers.
     """
+    # By name, so that a library that is not imported yet has the same logger later.
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     try:
         for logger in loggers:
+            # Above the highest level, so that nothing at all is logged.
             logger.setLevel(logging.CRITICAL + 1)
         yield
     finally:
+        # Each gets its own level back, also after an error.
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
 
@@ -335,6 +338,7 @@ def import_ragas() -> ModuleType:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
+        # Once: with ragas imported, what it needed is there.
         if "ragas" not in sys.modules:
             _replace_missing_vertexai()
         return require("ragas", extra="ragas")
@@ -366,6 +370,7 @@ def load_attribute(target: str) -> Any:
     if not colon or not module_name or not path:
         raise ConfigError(f"'{target}' is not of the form package.module:attribute")
     module = importlib.import_module(module_name)
+    # `attrgetter` follows the dots of a class and its method.
     try:
         return attrgetter(path)(module)
     except AttributeError as error:
@@ -430,6 +435,7 @@ class Registry:
         Raises:
             ConfigError: there is none; the message lists those that there are.
         """
+        # The parts of ragbench itself first: to look for those of other packages takes time.
         target = self.builtin.get(name)
         if target is None:
             targets = self.targets()
@@ -591,6 +597,7 @@ def _similar_module_hint(name: str, root: Path) -> str:
 
     Empty where none is near.
     """
+    # Files and packages, as both can be imported.
     modules = [path.stem for path in root.glob("*.py")]
     modules += [path.parent.name for path in root.glob("*/__init__.py")]
     hint = did_you_mean(name, sorted(modules))
@@ -612,6 +619,7 @@ def _objects_offered(module: Any, names: list[str], offers: Callable[[object], b
     candidates: list[str] = []
     for name in names:
         value = getattr(module, name)
+        # By the module that an object names: imported ones name another.
         is_imported = getattr(value, "__module__", None) != module_name
         if not is_imported and offers(value):
             candidates.append(name)

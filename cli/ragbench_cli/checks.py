@@ -77,6 +77,7 @@ class Checks(list[DoctorCheck]):
         A probe that fails is a doubt: the RAG runs, but some numbers would be wrong.
         """
         state: State = "doubt"
+        # None: the probe could not be tried.
         if probe.holds is None:
             state = "unknown"
         elif probe.holds:
@@ -102,10 +103,12 @@ class Checks(list[DoctorCheck]):
         The first error fails the step that it is in, and ends the block. So doctor goes on with its
         other checks.
         """
+        # Checks are nested: the outer one goes on under its own name.
         outer_step = self.step
         self.step = step
         try:
             yield
+        # Only ragbench's own errors: any other is a bug, and ends doctor.
         except RagbenchError as error:
             self.record(str(error), "failed")
         finally:
@@ -170,8 +173,10 @@ def _end_of_python(extra: str, done: subprocess.CompletedProcess[str]) -> str:
     Args:
         done: the process, which printed each package's name before it imported it.
     """
+    # The last package whose name was printed is the one that never came back.
     _, mark, output = done.stdout.rpartition(_BEGINS)
     package = f"its package '{output.split()[0]}'" if mark else "its packages"
+    # The last line of standard error is mostly the error itself.
     lines = done.stderr.strip().splitlines()
     last_line = f": {lines[-1]}" if lines else ""
     distribution = "ragbench" if extra == CORE else f"'ragbench[{extra}]'"
@@ -230,7 +235,9 @@ def _import_problems(by_extra: Mapping[str, Sequence[str]]) -> dict[str, str]:
         _, missing = _installed_and_missing(packages)
         if not missing:
             complete.append(extra)
+    # The core has an empty name here and `CORE` for the child process.
     names = [extra or CORE for extra in complete]
+    # Threads are enough: they only wait for processes.
     with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as pool:
         problems = pool.map(import_problem, names)
         return dict(zip(complete, problems, strict=True))
@@ -311,6 +318,7 @@ def _installed_and_missing(packages: Iterable[str]) -> tuple[list[str], list[str
     installed: list[str] = []
     missing: list[str] = []
     for package in packages:
+        # Metadata are read, and the package is not imported: that may end Python.
         try:
             installed.append(f"{package} {version(package)}")
         except PackageNotFoundError:
@@ -337,6 +345,8 @@ def check_llm(checks: Checks, choice: LLMChoice, *, is_probed: bool) -> None:
             runner.run(_try_out_endpoint(checks, settings))
         else:
             runner.run(_ask_model(checks, settings))
+        # Nested: a mistake with embeddings leaves the checks above as they are. No model for
+        # embeddings is named in most projects.
         with checks.trying("embeddings"), suppress(NoModelError):
             runner.run(_ask_embeddings(checks, choice.embeddings(settings)))
 

@@ -176,6 +176,7 @@ def _passed_figure(checks: Sequence[GateCheck]) -> str:
     A limit is judged on all cases of the run, a change on those that the baseline measured too:
     beside its change a metric has the mean that the change is of.
     """
+    # The check with a change tells more than a limit.
     for check in checks:
         if check.drop is not None:
             cells = check_cells(check)
@@ -189,6 +190,7 @@ def _not_judged_text(checks: Sequence[GateCheck]) -> str:
     They are named so that a reader does not take them for passed.
     """
     texts: list[str] = []
+    # The first ones, in the order of the gate.
     for check in checks[:_PASSED]:
         change = check_cells(check).change
         texts.append(f"{check.marked} {change}")
@@ -345,6 +347,7 @@ def _legend_text(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
     parts = ["p: two-sided, corrected"]
     has_letters = False
     for metric in metrics:
+        # One letter anywhere is enough to need the explanation.
         has_letters = has_letters or any(figure.better_than for figure in metric.figures)
     if has_letters:
         parts.append("a letter: better than that run")
@@ -541,6 +544,7 @@ def _hanging_text(label: str, text: str) -> str:
     head = " " * _CASE_INDENT
     if label:
         head += f"{label:<{_LABEL_WIDTH}}"
+    # A very narrow terminal still gets lines that can be read.
     room = max(_LEAST_ROOM, data_console().width - _CASE_INDENT - _LABEL_WIDTH)
     lines = textwrap.wrap(text, room, break_on_hyphens=False)
     indent = " " * len(head)

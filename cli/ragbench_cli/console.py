@@ -63,9 +63,11 @@ def print_json(value: object, *, in_lines: bool = True) -> None:
     import msgspec
     import orjson
 
+    # Only objects are long: their lists hold a run's cases.
     if in_lines and isinstance(value, dict):
         write_json(_json_lines(cast("dict[str, object]", value)))
     else:
+        # In a single line it is one of many objects, as of a list.
         options = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if in_lines else 0)
         write_json([orjson.dumps(msgspec.to_builtins(value), option=options)])
 
@@ -132,6 +134,7 @@ def data_console() -> Console:
 
     from rich.console import Console
 
+    # rich asks the terminal itself; a pipe has none to ask.
     width = None if sys.stdout.isatty() else shutil.get_terminal_size((100, 24)).columns
     return Console(
         file=styled_stream(sys.stdout), width=width, highlight=False, markup=False, emoji=False
@@ -316,6 +319,7 @@ class Invocation:
         words = ["ragbench"]
         if first:
             words.append(first)
+        # An option that is added must not be there twice.
         words += [argument for argument in self.arguments if argument not in (without, *more)]
         words += more
         return mask_text(shlex.join(words))
@@ -381,6 +385,7 @@ def _note_on_counts(counts: Counter[str]) -> str:
     """
     parts: list[str] = []
     for name, word in _WORDS.items():
+        # Zeros are left out: most runs have no failures.
         if counts[name]:
             parts.append(f"{counts[name]:,} {word}")
     return ", ".join(parts)
@@ -506,6 +511,7 @@ class _Bars:
         task = self._tasks[stage]
         counts = self._counts[stage]
         counts.update({name: getattr(event, name) for name in _WORDS})
+        # None until the second event: rich needs two for a speed.
         speed = self._bars.tasks[task].speed
         rate = f"{speed:,.1f}/s" if speed else ""
         self._bars.update(task, advance=event.done, rate=rate, note=_note_on_counts(counts))
@@ -584,8 +590,10 @@ class _Bytes:
 
         The length of the block counts as written.
         """
+        # Masked as a whole block: a key may not be cut by the caller.
         data = hidden_bytes(bytes(block))
         if self.plain.isatty():
+            # Bytes that are no text go through unchanged.
             text = data.decode("utf-8", "surrogateescape")
             escaped = _ACTING_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
             data = escaped.encode("utf-8", "surrogateescape")
@@ -599,6 +607,7 @@ def guarded_streams() -> Generator[None]:
 
     A guard masks keys, and spells out letters that would act on the terminal.
     """
+    # Put back in any case: pytest and notebooks have streams of their own.
     plain_output = sys.stdout
     plain_errors = sys.stderr
     sys.stdout = cast("TextIO", _Stream(plain_output, _masked_and_escaped))

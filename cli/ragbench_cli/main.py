@@ -370,9 +370,11 @@ def _panel_of(parameter: Any) -> str:
 
     A panel groups options under a heading; arguments have one of their own.
     """
+    # Arguments are not given a panel where they are declared.
     if parameter.param_type_name == "argument":
         return Panel.ARGUMENTS
     panel = getattr(parameter, "rich_help_panel", None) or Panel.OPTIONS
+    # A rare option without a panel: rare ones of the common panel.
     if panel == RARE:
         return f"{Panel.OPTIONS}{RARE}"
     return str(panel)
@@ -479,6 +481,7 @@ def _print_version(is_set: bool) -> None:
     """
     if not is_set:
         return
+    # Imported here: the look into the metadata takes a moment at every start.
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -528,6 +531,7 @@ def _program(context: typer.Context, options: ProgramOptions) -> None:
       130  interrupted; the same command continues
       141  whoever read the output went away, as head does
     """
+    # Tests call the program without an invocation.
     if isinstance(context.obj, Invocation):
         context.obj.traceback = options.traceback
     if options.max_record:
@@ -651,6 +655,7 @@ def _is_of_the_user(cause: BaseException | None) -> bool:
         return False
     import traceback
 
+    # The standard library is on the way of every error, and is not the user's.
     known_packages = {"ragbench", "ragbench_cli", *sys.stdlib_module_names}
     for frame, _ in traceback.walk_tb(cause.__traceback__):
         module = str(frame.f_globals.get("__name__", ""))

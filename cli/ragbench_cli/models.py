@@ -84,6 +84,7 @@ class LLMChoice(NamedModel):
         """
         from ragbench.llm.settings import resolve_panel
 
+        # Read anew: the main model reads the same section by itself.
         section, file = config_section(self.config)
         return resolve_panel(
             os.environ, given=models, options=self._endpoint_options(), section=section, file=file
@@ -108,6 +109,7 @@ class LLMChoice(NamedModel):
         return {
             "base_url": self.base_url,
             "api_key_env": self.api_key_env,
+            # As a text, which is the form that the environment has too.
             "api_key_file": None if self.api_key_file is None else str(self.api_key_file),
         }
 
@@ -180,6 +182,7 @@ def config_file(config: Path | None) -> YamlFile | None:
     """
     from ragbench.io.yaml_file import read_yaml
 
+    # Only the default file may be missing: a file that is named must be there.
     if config is None and not _DEFAULT_CONFIG.is_file():
         return None
     file = read_yaml(config or _DEFAULT_CONFIG)
@@ -395,6 +398,7 @@ class ModelsInUse:
 
         They are read when the stage first asks: a dry run may go on where none does.
         """
+        # First the settings: a mistake in them is named, also in a dry run.
         settings = self._settings()
         if self.dry_run is not None:
             raise ConfigError(
@@ -519,6 +523,7 @@ def show_estimate(estimate: JudgingEstimate, judgements: int, *, as_json: bool) 
     """
     cost: list[str] | None = None
     if estimate.cost is not None:
+        # As texts: JSON has no decimals, and a float would be another amount.
         cost = [f"{amount:f}" for amount in estimate.cost]
     document = {"judgements": judgements, "cost": cost, **structs.asdict(estimate)}
     show(document, lambda: draw(_estimate_blocks(estimate, judgements)), json=as_json)

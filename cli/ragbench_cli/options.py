@@ -136,9 +136,11 @@ def complete_metrics(typed: str) -> list[str]:
     """
     from ragbench.metrics.registry import definitions
 
+    # Without a comma `before` and `comma` are empty.
     before, comma, last = typed.rpartition(",")
     completions: list[str] = []
     for definition in definitions():
+        # In any case, as metrics are read.
         if definition.name.casefold().startswith(last.casefold()):
             completions.append(f"{before}{comma}{definition.name}")
     return completions
@@ -250,6 +252,7 @@ def _take_record(record: type, values: dict[str, Any]) -> Any:
         if record_field.info is None:
             arguments[record_field.name] = _take_record(record_field.kind, values)
         else:
+            # `pop`: what is left in the end is the command's own.
             arguments[record_field.name] = values.pop(record_field.option)
     return record(**arguments)
 
@@ -338,6 +341,7 @@ def _metavar(kind: Any) -> str | None:
     It is None for a type without such a name.
     """
     for part in (kind, *get_args(kind)):
+        # Two levels: ``list[Path] | None`` has the path within the list.
         for inner in (part, *get_args(part)):
             if inner in _METAVARS:
                 return _METAVARS[inner]
@@ -360,6 +364,7 @@ def document(command: Any) -> None:
     """
     places = getattr(command.callback, _PLACES, {})
     for parameter in command.params:
+        # A help that is given with the option goes first.
         if parameter.name in places and not parameter.help:
             record, field = places[parameter.name]
             parameter.help = field_docs(record).get(field)
@@ -422,6 +427,7 @@ class RecordChoice(Record):
 
         It is None where all are taken.
         """
+        # None, so that a source without a filter is read the quick way.
         if not (self.since or self.until or self.where):
             return None
         from ragbench.io.only import Only
@@ -514,6 +520,7 @@ def mapping(
         target, equals, source = entry.partition("=")
         if not equals or not target:
             raise ConfigError(f"{option} {entry}: expected {form}")
+        # The same pair twice is harmless.
         if sources.get(target, source) != source:
             raise ConfigError(f"{option} maps {target} twice: to {sources[target]} and to {source}")
         sources[target] = source

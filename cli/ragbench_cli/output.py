@@ -38,6 +38,7 @@ def draw(blocks: Iterable[RenderableType]) -> None:
     for block in blocks:
         if isinstance(block, str):
             block = styled(block)
+        # Drawn into a text first, of which each line's end is cut.
         with page.capture() as captured:
             page.print(block)
         for line in captured.get().splitlines():
@@ -83,6 +84,7 @@ def paragraph(title: str, lines: Iterable[Cell]) -> Blocks:
     from rich.padding import Padding
 
     for position, line in enumerate(lines):
+        # With the first line: whether there is any is known only then.
         if position == 0:
             yield ""
             yield styled((title, "dim"))
@@ -95,6 +97,7 @@ def document_blocks(document: Document) -> Blocks:
     The same document is written as Markdown and as a page: no figure differs between them.
     """
     yield styled((document.title, "bold"), f": {document.headline}")
+    # `shown` leaves out sections that are empty.
     for section in document.shown:
         if section.rows:
             yield ""
@@ -222,6 +225,7 @@ def can_show(letter: str) -> bool:
     """
     try:
         letter.encode(console.data_console().encoding)
+    # An encoding that Python does not know has no letter either.
     except (UnicodeEncodeError, LookupError):
         return False
     return True

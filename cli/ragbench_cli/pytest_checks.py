@@ -106,6 +106,7 @@ def _test_outcomes(
     for refusal in verdict.refusals:
         yield f"comparable: {refusal.what}", GateOutcome.INCONCLUSIVE, refusal_text(refusal)
     for check in verdict.checks:
+        # Nothing is demanded of it: a test that always passes would say nothing.
         if check.outcome is GateOutcome.NOT_JUDGED:
             continue
         yield f"{check.name} ({limit_text(check)})", bearing(check, undecided), check.reason
@@ -138,6 +139,7 @@ class _CheckItem(pytest.Item):
 
         The command ``ragbench gate`` ends with the exit code 3 for those.
         """
+        # The reason is in pytest's report also where the check passes.
         self.add_report_section("call", "ragbench", self.reason)
         if self.outcome is GateOutcome.FAILED:
             raise _CheckFailedError(self.reason)

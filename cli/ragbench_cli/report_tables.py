@@ -156,7 +156,9 @@ def _operator_blocks(operators: OperatorTable) -> Blocks:
     """
     rows: list[list[str]] = []
     for name, *cells in run_document.operator_rows(operators):
+        # Indented below the table's heading, as the operators are a part of the report.
         rows.append([f"  {name}", *cells])
+    # From left to right as they can be missed; what became of the gold stays.
     missed = ("moved", "added", "rewrote", "up", "down", "chunks")
     yield ""
     yield fitted_table(run_document.OPERATOR_COLUMNS, rows, missed=missed)

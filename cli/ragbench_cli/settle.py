@@ -198,8 +198,10 @@ class Asking:
         """
         home = self.folder / f"round-{number:03}"
         make_private_folder(home)
+        # Written before both systems are asked, so that they get the same cases.
         self._write_cases(drawn, home)
         baseline = self.evaluated(home, "baseline", self.base, metrics, self.baseline)
+        # The run's system is that of the working directory.
         run = self.evaluated(home, "run", Path.cwd(), metrics, self.run)
         return baseline, run
 
@@ -322,10 +324,12 @@ def _errors_of_child(child: subprocess.Popen[str], stopped: Callable[[], bool]) 
     """
     is_interrupted = False
     while True:
+        # A short wait, since the user's wish to stop is asked for in between.
         try:
             _, errors = child.communicate(timeout=_PATIENCE)
             return errors
         except subprocess.TimeoutExpired:
+            # Once: a second signal would end the child in the middle of its writing.
             if stopped() and not is_interrupted:
                 is_interrupted = True
                 child.send_signal(signal.SIGINT)
@@ -399,6 +403,7 @@ def _git(*arguments: str) -> str:
         arguments: of git, which runs in the working directory.
     """
     try:
+        # Without a shell: branch names may hold signs.
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
     except FileNotFoundError as error:
         raise ConfigError("asking again needs git, to check the baseline's commit out") from error

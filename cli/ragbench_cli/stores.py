@@ -233,7 +233,11 @@ class SearchChoice(Record):
         settings = replace(self.settings, strategy=name)
         with console.users_code():
             strategy, problem = foreign_strategy(
-                collection, embedder, self.where.embedder or "", settings
+                # The name is needed for the message about an embedder that does not fit.
+                collection,
+                embedder,
+                self.where.embedder or "",
+                settings,
             )
         _warn_of(problem)
         return strategy
@@ -258,6 +262,7 @@ def embedder_of(name: str | None, settings: Sequence[str] | None) -> Generator[E
         opened = open_embedder(name, **settings_of(settings, "--embedder-setting"))
         with closing(opened) as embedder:
             yield embedder
+        # Opened only here: a search by words needs none.
         return
     if settings:
         raise ConfigError("--embedder-setting needs --embedder")
@@ -332,6 +337,7 @@ def search_settings(options: object = None) -> RetrievalSettings:
         options: of a command that may lack some of them, such as a strategy.
     """
     changes: dict[str, Any] = {}
+    # None is "not given": 0 is a threshold.
     for name in ("strategy", "top_k", "score_threshold"):
         value = getattr(options, name, None)
         if value is not None:
@@ -360,6 +366,7 @@ def settings_of(entries: Sequence[str] | None, option_name: str) -> dict[str, An
     form = "NAME=VALUE, such as 'query_prefix=query: '"
     settings: dict[str, Any] = {**mapping(entries or (), option_name, form)}
     for name, value in settings.items():
+        # A value that is no JSON stays a text; no error, since most prefixes are none.
         with suppress(ValueError):
             settings[name] = json.loads(value)
     return settings
@@ -406,6 +413,7 @@ def _field_value(field: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
+        # Anything else is a text, such as a name or a date.
         if text.lstrip()[:1] in ("{", "[", '"'):
             raise ConfigError(
                 f"--filter: the value of '{field}' looks like JSON but is not valid: {error}. "

@@ -234,6 +234,7 @@ def _check_without_outputs(choice: SourceChoice, answer_fields: Mapping[str, str
     """
     if choice.answers_format is not None:
         raise ConfigError("--outputs-format needs --outputs")
+    # 0 demands nothing, and is the default.
     if choice.min_joined:
         raise ConfigError("--min-joined needs --outputs")
     if answer_fields:
@@ -249,6 +250,7 @@ def fields_of(choice: SourceChoice) -> tuple[dict[str, str], dict[str, str]]:
     answer_fields: dict[str, str] = {}
     for name, path in mapping(choice.field or (), "--field").items():
         if name.startswith(_ANSWERS):
+            # Cut at the first dot alone: a path of a field may hold others.
             _, _, answer_field = name.partition(".")
             answer_fields[answer_field] = path
         else:

@@ -54,6 +54,7 @@ def stem(word: str) -> str:
     """
     for ending in _ENDINGS:
         letters_left = len(word) - len(ending)
+        # A word of five letters on "ing" may lose them all: three left are mostly still a stem.
         if letters_left >= 3 and word.endswith(ending):
             return word[:letters_left]
     return word

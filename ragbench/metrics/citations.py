@@ -272,6 +272,7 @@ def citation_validity(citations: Sequence[Cited]) -> float:
     for sentence in citations:
         count += len(sentence.chunks)
         valid += sum(position is not None for position in sentence.chunks)
+    # Never 0: an answer without any citation is a `Skip` before.
     return valid / count
 
 
@@ -320,6 +321,7 @@ def _is_comparable(sentence: Cited, contexts: Sequence[str]) -> bool:
     word in common would then be no mistake. Another result needs higher versions of the metrics of
     citations.
     """
+    # The first one that exists stands for all: chunks of one retrieval are mostly in one language.
     positions = [position for position in sentence.chunks if position is not None]
     if not positions or not sentence.is_factual:
         return False

@@ -98,6 +98,7 @@ def _compared_by_choice(beside: Beside) -> Comparison:
     choice = _CHOSEN.match(beside.response)
     if choice is None:
         return _UNCLEAR
+    # `is_all`: the letter decides alone, without the words around it.
     if choice[1].upper() == beside.right.tokens[0].upper():
         return Comparison(Agreement.SAME, "the same choice", is_all=True)
     return Comparison(Agreement.DIFFERENT, "another choice", is_all=True)
@@ -110,6 +111,7 @@ def may_say_otherwise(beside: Beside) -> bool:
     proves a mistake, so the answer is left open (`OPEN` in `ragbench.metrics.correct`), not called
     wrong.
     """
+    # Any of them is enough.
     return (
         is_turned_round(beside)
         or is_hedged(beside)

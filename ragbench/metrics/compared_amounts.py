@@ -140,6 +140,7 @@ def _is_number_of_percentage(beside: Beside, amount: Amount) -> bool:
     Args:
         amount: of the reference.
     """
+    # Only a bare fraction can be misread so: a unit would show in the answer, too.
     if amount.dimension or not 0 < abs(amount.number) < 1:
         return False
     equal_dimensions: set[str] = set()
@@ -159,6 +160,7 @@ def _is_hour(amount: Amount, candidates: Sequence[Amount]) -> bool:
         candidates: the amounts of the answer.
     """
     for candidate in candidates:
+        # One of both is a plain number, the other a time of day.
         is_number_and_time = {amount.dimension, candidate.dimension} == {"", "clock"}
         if is_number_and_time and amount.number == candidate.number:
             return True
@@ -416,6 +418,7 @@ def is_other_identifier(beside: Beside) -> bool:
     in_query = set(beside.query_wording.identifiers)
     right = set(beside.right.identifiers) - in_query
     answer = set(beside.answer.identifiers) - in_query
+    # Nothing left beside the question's own: no other one is named.
     if not right or not answer:
         return False
     return right.isdisjoint(answer)

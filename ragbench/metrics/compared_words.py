@@ -238,6 +238,7 @@ def _capitalised_before(name: str, text: str) -> set[str]:
     """
     words_before: set[str] = set()
     for before, match in pairwise(_CAPITALISED.finditer(text)):
+        # One sign between the two words at most, the blank: a period ends the first sentence.
         is_adjacent = before.end() + 1 >= match.start()
         if match[0] == name and is_adjacent:
             words_before.add(before[0])

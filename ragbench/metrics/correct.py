@@ -263,6 +263,7 @@ class AnswerBeside(Beside):
         answer_stems = stems(self.answer_words)
         if not answer_stems or not answer_stems <= question_stems:
             return False
+        # A reference that is in the question, too, is met by repeating it: then it says something.
         return not stems(self.new_words) <= question_stems
 
     def probability_by_words(self, features: Mapping[str, float]) -> float:

@@ -81,6 +81,7 @@ class CorrectnessJudge:
             return Judgement(cell=Cell.skipped("the answer says nothing"))
         question = Question(
             task=self._task,
+            # The prompt speaks of the data by these names.
             data={
                 "question": trace.case.conversation,
                 "references": list(trace.case.references),

@@ -96,6 +96,7 @@ class Expected(Record, dict=True):
         A negated one (``must_not_contain``) holds where its text is missing. A case of which
         nothing is known must not count as one that fails.
         """
+        # The more basic reason first: without an answer there are no citations to name.
         is_met: bool | None
         if expectation.kind is ExpectationKind.SOURCE:
             is_met = self._is_used(expectation)
@@ -132,6 +133,7 @@ class Expected(Record, dict=True):
         if self._is_retrieved(expectation) or self._is_cited(expectation):
             return True
         knows_cited = self._cited is not None and self._cited.are_documents
+        # A missing document is only sure where one of both has names: False needs that.
         if self._retrieved is None and not knows_cited:
             return None
         return False
@@ -158,6 +160,7 @@ class Expected(Record, dict=True):
             return None
         return False
 
+    # The wanted one is not found: sure only where what is cited has names.
     @cached_property
     def _retrieved(self) -> frozenset[str] | None:
         """The names of the retrieved documents; None where the chunks have neither ids nor sources.

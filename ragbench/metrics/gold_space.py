@@ -97,6 +97,7 @@ class GoldSpace:
         if judgements:
             self.ids.update(judgements)
         if case.reference_contexts or case.evidence:
+            # Only cases with ids and texts can show whether the ids mean the same.
             self.has_texts = True
             if judgements:
                 self.checkable += 1
@@ -171,9 +172,11 @@ class MatchingTally:
         Comparing texts takes time, and a sample shows as much. The case's id decides, so that the
         sample is the same one in any order of the cases.
         """
+        # All of a small dataset; 0 has none to check.
         checkable = self.gold.checkable
         if checkable <= _CHECKED:
             return bool(checkable)
+        # A draw from 0 to `_DRAWS`, the same on each machine: `hash` of a text is not.
         draw = int.from_bytes(blake2b(case.id.encode(), digest_size=4).digest(), "big")
         return draw * checkable < _CHECKED * _DRAWS
 
@@ -428,9 +431,11 @@ def _names_in(result: RetrievalResult[Any]) -> Iterator[tuple[str | None, Sequen
 
     A chunk may be gold by any of these names. An id of None is that of a retrieval without ids.
     """
+    # Without ids the metadata still pairs with the contexts by rank.
     ids: Sequence[str | None] = result.context_ids or [None] * len(result.contexts)
     for id, metadata in zip_longest(ids, result.context_metadata or ()):
         names = documents_of(id, metadata or {})
+        # Behind the documents: `documents_of` may have the id's own beginning already.
         if id is not None:
             names = (*names, id)
         yield id, names

@@ -203,9 +203,11 @@ def _rounding_of(number: float) -> float:
     needs higher versions of ``numbers_supported`` and ``support``.
     """
     magnitude = abs(number)
+    # The digits that count: zeros at either end only give the size.
     digits = len(f"{magnitude:.12g}".replace(".", "").strip("0"))
     if digits < 2:
         return 0.0
+    # 10 to this power is what the last digit counts; half of it is the rounding.
     exponent_of_last_digit = math.floor(math.log10(magnitude)) - digits + 1
     return 0.5 * 10.0**exponent_of_last_digit
 
@@ -277,6 +279,7 @@ def all_numbers(texts: Iterable[str]) -> Numbers:
 
     Looser than `numbers_of`, since a number that a source may have is not missing there.
     """
+    # Mappings for their order and for equal amounts once.
     amounts: dict[Amount, None] = {}
     dates: dict[Date, None] = {}
     for text in texts:
@@ -307,6 +310,7 @@ def words_of(text: str) -> frozenset[str]:
     common = _common_stems(guess_language(text))
     stems: set[str] = set()
     for stem in tokenise(MARKS.sub("", text)):
+        # Words in all texts of the language make any two of them alike.
         if stem not in common and not stem[0].isdigit():
             stems.add(stem)
     return frozenset(stems)

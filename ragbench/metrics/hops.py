@@ -133,6 +133,7 @@ def first_gold_hop(trace: Trace) -> float | Skip:
     if result is None or not searches_of(result):
         return _NO_HOPS
     hop = gold_hop(trace.case, result)
+    # 0 would pass for a very early search in the mean.
     if hop == 0:
         return Skip("no search found relevant contexts")
     return hop
@@ -148,6 +149,7 @@ def redundant_hops(trace: Trace) -> float | Skip:
     searches = searches_of(trace.retrieval.value)
     if not searches:
         return _NO_HOPS
+    # One search without its chunks, and the ones after it may repeat them unseen.
     if any(search.new is None for search in searches):
         return Skip("not every search says what it found")
     return sum(search.new == 0 for search in searches)

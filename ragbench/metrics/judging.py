@@ -293,10 +293,13 @@ def mean_cell(cells: Sequence[Cell]) -> Cell:
     """
     values = [cell.value for cell in cells if cell.value is not None]
     unproved = [cell for cell in cells if cell.status is Status.UNPROVED]
+    # A tie counts as too many: half of the verdicts have no proof.
     if unproved and len(unproved) >= len(values):
         return unproved[0]
+    # All cells are skipped or failed: the first one's reason is given.
     if not values:
         return cells[0]
+    # `fsum`, so that the order of the values changes no digit.
     return Cell.measured(math.fsum(values) / len(values))
 
 

@@ -255,6 +255,7 @@ class _Signature:
             problem: the end of a sentence that begins with the metric's name.
         """
         place = ""
+        # What is no function has no place, and the message begins with the name.
         code = getattr(self.function, "__code__", None)
         if code is not None:
             place = f"{Path(code.co_filename).name}:{code.co_firstlineno}: "
@@ -410,6 +411,7 @@ class _Signature:
         """
         if cutoff is None:
             return "none"
+        # By name: the author names k among the keyword-only parameters.
         for keyword in self.keywords:
             if keyword.name == cutoff:
                 return "required" if keyword.default is keyword.empty else "optional"
@@ -432,6 +434,7 @@ def _group_by_needs(needs: frozenset[Need]) -> str:
     Args:
         needs: what the function's parameters read of a case.
     """
+    # Answers before chunks: a metric of both is about what generation made of them.
     if needs & _GENERATOR:
         return "generator"
     if needs & _RETRIEVER:

@@ -512,6 +512,7 @@ def _check_time(outcome: Outcome[Any], stage: str) -> Cell | None:
     """
     if outcome.value is None:
         return _cell_without_value(outcome, stage)
+    # Before the missing time: a shared time is there, and would mislead.
     if outcome.sharing > 1:
         return _SHARED_TIME
     if outcome.seconds is None:
@@ -631,6 +632,7 @@ def _trace_with_tuples(trace: Trace) -> Trace:
     for name in _RESULTS:
         outcome: Outcome[Any] | None = getattr(trace, name)
         if outcome:
+            # The rest of the outcome, its status and times, stays.
             outcomes[name] = replace(outcome, value=_with_tuples(outcome.value))
     return replace(trace, **outcomes)
 

@@ -141,6 +141,7 @@ def _import_packages_for(package: str) -> None:
     Args:
         package: beside ragas, that the class needs; empty where it needs none.
     """
+    # RAGAS itself first: its absence has its own message.
     import_ragas()
     if package == "sacrebleu":
         require("sacrebleu.metrics", extra="text")
@@ -196,6 +197,8 @@ def _run_in_thread(work: Coroutine[Any, Any, Values]) -> Values:
 
     In a notebook a loop runs in this thread already, and refuses a second one.
     """
+    # Made for each run of work: it costs little beside a call of RAGAS, and leaves no thread
+    # behind.
     loop = LoopThread()
     try:
         return loop.run(work)

@@ -196,6 +196,7 @@ def _checked_answer(
         ValueError: a number or the length of a list is wrong; the judge is asked again.
     """
     answer = parse(value)
+    # From the object: `parse` may have filled in defaults.
     _check_values(answer.model_dump(mode="json"), allowed)
     for name, count in counts.items():
         length = len(getattr(answer, name))
@@ -482,6 +483,7 @@ def _are_noncommittal(steps: Sequence[JudgeStep]) -> bool:
     for step in steps:
         if "noncommittal" in step.answer:
             verdicts.append(step.answer["noncommittal"])
+    # Without a verdict it was never asked: `all` of none would be True.
     return bool(verdicts) and all(verdicts)
 
 
@@ -591,6 +593,7 @@ def _in_plain_types(value: Any) -> Any:
 
     Cases hold them as other sequences and mappings.
     """
+    # Texts are sequences, too: they go first.
     if isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):

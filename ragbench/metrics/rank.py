@@ -148,9 +148,11 @@ def ranking_of(matched: Matched) -> Ranking:
 
     Repeated chunks have no place, so that the places behind them move up.
     """
+    # For each place the gold contexts that its chunk holds, mostly none.
     slots: list[tuple[int, ...]] = [()] * matched.chunks
     for match in matched.matches:
         slots[match.rank - 1] += (match.gold,)
+    # Only after all matches are placed, since ranks count the repeated chunks.
     if matched.repeated:
         dropped = set(matched.repeated)
         slots = [slot for rank, slot in enumerate(slots, 1) if rank not in dropped]
@@ -223,6 +225,7 @@ def reciprocal_rank(
     """
     if judged_only:
         ranking = ranking.judged()
+    # The cutoff before the search: a relevant chunk below k is not seen.
     for rank, grade in enumerate(ranking.grades[:k], 1):
         if grade >= rel:
             return 1 / rank
@@ -329,6 +332,7 @@ def judged_share(ranking: Ranking, *, k: int | None = None) -> float | Skip:
     grades = ranking.grades[:k]
     if not grades:
         return Skip("nothing was retrieved")
+    # Grade 0 is a judgement as well; only `UNJUDGED` is none.
     judged = len(grades) - grades.count(UNJUDGED)
     return judged / len(grades)
 
@@ -366,6 +370,7 @@ def set_f1(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False)
         ranking = ranking.judged()
     precision = set_precision(ranking, rel=rel)
     recall = set_recall(ranking, rel=rel)
+    # Without recall there is no relevant chunk, and precision is 0 as well.
     if not recall:
         return 0.0
     return 2 * precision * recall / (precision + recall)

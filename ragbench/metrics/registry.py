@@ -307,8 +307,10 @@ def default_metrics(
     """
     names = [*DEFAULT]
     if has_expectations:
+        # In the second place, before metrics of the answer's words: it is what the author demands.
         names.insert(1, "expectations")
     if has_hops:
+        # Imported only here: most runs have no hops.
         from ragbench.metrics.hops import HOP_METRICS
 
         names += split_metrics(HOP_METRICS)
@@ -370,6 +372,7 @@ def _by_spelling(definitions: Sequence[MetricDefinition]) -> dict[str, MetricDef
         definitions: of which the first with a spelling has it.
     """
     index: dict[str, MetricDefinition] = {}
+    # All names before all aliases, so that no alias takes a name of another metric.
     for definition in definitions:
         index.setdefault(definition.name.casefold(), definition)
     for definition in definitions:
@@ -468,6 +471,7 @@ def split_metrics(text: str) -> list[str]:
     if rubric is None:
         return _PART.findall(text)
     start = rubric.start()
+    # The criterion is one entry with all that follows, commas included.
     return [*_PART.findall(text[:start]), text[start:]]
 
 
@@ -509,6 +513,7 @@ def _unquoted(text: str, value: str) -> str:
         text: the whole metric, for the message.
     """
     if value.startswith("'"):
+        # In single quotes nothing is escaped: file paths of Windows are written so.
         return value[1:-1]
     if value.startswith('"'):
         try:

@@ -101,9 +101,11 @@ def _names_in_metadata(
     A number that is not an id is the rank of a chunk, from 1.
     """
     metadata = as_object(generation.metadata)
+    # Systems and records use the one name or the other; both are read.
     for field in (CITED_SOURCES, "citations"):
         for name in as_citations(metadata.get(field)):
             yield name
+            # "3" may be a document's name or a rank: both are yielded, since either may be meant.
             if retrieval is not None and name.isdecimal():
                 yield from _names_of_number(retrieval, name)
 
@@ -122,6 +124,7 @@ def _names_of_number(retrieval: RetrievalResult[Any], number: str) -> Iterator[s
     if number in ids:
         place = ids.index(number)
     else:
+        # Digits beyond any rank are cut: a long id of digits would be a huge number.
         place = int(number[:_MOST_DIGITS]) - 1
     if 0 <= place < len(retrieval):
         yield from _names_at(retrieval, place)

@@ -142,6 +142,7 @@ class SupportJudge:
             ValueError: a verdict is missing, or is there twice; the judge is asked again.
         """
         answer = self._schema.check(value)
+        # By number: a judge may answer in another order.
         verdicts = sorted(answer.verdicts, key=lambda verdict: verdict.number)
         numbers = [verdict.number for verdict in verdicts]
         if numbers != list(range(1, count + 1)):
@@ -202,6 +203,7 @@ def _located_quote(quote: str, texts: Mapping[int, str]) -> Quote:
     place = find_quote(quote, list(texts.values()))
     if place is None:
         return Quote(text=quote)
+    # `find_quote` counts among the shown texts only; the key is the place among all.
     context = list(texts)[place.text]
     return Quote(text=quote, context=context, start=place.span.start, end=place.span.end)
 

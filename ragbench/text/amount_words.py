@@ -127,6 +127,7 @@ def _values_by_word(rows: Iterable[str]) -> dict[str, float]:
     values: dict[str, float] = {}
     for row in rows:
         value, *words = row.split()
+        # A word in two rows has the number of the last one.
         for word in words:
             values[word] = float(value)
     return values

@@ -94,6 +94,7 @@ def opens_with_refusal(text: str, query: str) -> bool:
     """
     reading = read_answer(text)
     if not reading.sends_elsewhere or reading.opens:
+        # An answer that opens with a refusal is one, wherever it sends the reader.
         return reading.opens
     asks_the_way = _SIGNS["asks_the_way"].search(query.casefold()) is not None
     return not asks_the_way
@@ -131,6 +132,7 @@ def _cues_of_refusals(is_ascii: bool) -> tuple[list[tuple[str, str]], dict[str, 
     whole_words: dict[str, list[str]] = {}
     for language, entries in _rules_by_language().items():
         for part in entries.get("cue", ()):
+            # A text of ASCII cannot hold such a cue: looking for it would cost time.
             if part.isascii() or not is_ascii:
                 parts_of_words.append((part, language))
         for word in entries.get("whole_cue", ()):
@@ -261,6 +263,7 @@ def _without_opening(part: str, languages: Sequence[str]) -> str:
         languages: whose openings are taken off.
     """
     core = part
+    # Openings of several languages may follow each other: each is taken off what is left.
     for language in languages:
         opening = _compiled_rules(language, "opens").match(core)
         if opening is not None:

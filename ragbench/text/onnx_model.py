@@ -305,6 +305,7 @@ def find_onnx_files(
     Raises:
         ConfigError: the files are not there, or cannot be downloaded.
     """
+    # A named file alone, and not the usual ones behind it: another graph would go unnoticed.
     names = (file,) if file else _MODELS
     if is_hub_name(model):
         return _files_from_hub(model, names, revision)
@@ -361,6 +362,7 @@ def optional_hub_file(model: str, name: str) -> Path | None:
     errors = require("huggingface_hub.errors", extra="onnx")
     try:
         path = hub.hf_hub_download(model, name)
+    # `OSError` without a network, `ValueError` for a name that the hub refuses.
     except (errors.HfHubHTTPError, errors.EntryNotFoundError, OSError, ValueError):
         return None
     return Path(path)
@@ -454,6 +456,7 @@ class PairClassifier(PairModel):
         """
         outputs = self.run(encoding)
         row = outputs[0]
+        # One number is a score already; of two the difference is.
         if len(row) == 1:
             return float(row[0])
         return float(row[1] - row[0])

@@ -172,6 +172,7 @@ def _classes_with(labels: Sequence[str], meaning: re.Pattern[str]) -> list[int]:
     """
     positions: list[int] = []
     for position, label in enumerate(labels):
+        # A label such as "not_relevant" has the word as well.
         if meaning.search(label) and not _DOES_NOT.search(label):
             positions.append(position)
     return positions
@@ -489,6 +490,7 @@ def _first_file(folder: Path | None, names: Sequence[str]) -> Path | None:
     if folder is None:
         return None
     for name in names:
+        # In the order of the names: the first is the best form.
         path = folder / name
         if path.is_file():
             return path

@@ -116,6 +116,7 @@ def asked_type(query: str) -> AnswerType:
     """
     text = normalise(query)
     for kind in AnswerType:
+        # It has no pattern of its own: it is what is left.
         if kind is AnswerType.OTHER:
             continue
         if _ASKED[kind].search(text):
@@ -290,6 +291,7 @@ def _words_with_places(sentence: str) -> list[_Word]:
             words.append(_Word(place, piece))
             place += 1
         else:
+            # As if so many words were between.
             place += _COMMA_WORDS
     return words
 
@@ -383,6 +385,7 @@ def _with_units(numbers: Sequence[Span], sentence: str) -> list[Span]:
     """
     with_units: list[Span] = []
     for number in numbers:
+        # Right behind the number; "for 5 of the days" has no unit.
         unit = _LOOK["unit"].match(sentence, number.end)
         if unit is not None:
             with_units.append(Span(number.start, unit.end()))

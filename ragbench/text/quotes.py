@@ -140,6 +140,7 @@ def find_quote(quote: str, texts: Sequence[str]) -> QuotePlace | None:
     stand in the same text, in their order. None when none of them holds it, or it says nothing. A
     validator or judge must quote what proves its verdict, and this tells whether it did.
     """
+    # What is omitted parts the quote; parts of marks alone would be found anywhere.
     parts = [part for part in _OMITTED.split(quote) if any(map(str.isalnum, part))]
     if not parts:
         return None
@@ -190,6 +191,7 @@ def _word_count(text: str) -> float:
     count = 0.0
     for token in multilingual_tokens(text):
         if is_spaceless(token):
+            # Two characters of Chinese are about a word.
             count += 0.5
         else:
             count += 1.0

@@ -215,6 +215,7 @@ class _Lines:
             return ""
         start = self._starts[number]
         end = len(self._text)
+        # The last line ends with the text.
         if number + 1 < len(self._starts):
             end = self._starts[number + 1]
         return self._text[start:end].strip()
@@ -268,6 +269,7 @@ def _is_label(line: str) -> bool:
     """
     if line == "" or len(line) > _LONGEST_CELL:
         return False
+    # A sentence above a table is no name of its values.
     if _SENTENCE_END.search(line):
         return False
     has_letters = any(letter.isalpha() for letter in line)

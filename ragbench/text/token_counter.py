@@ -180,6 +180,7 @@ def token_counter(spec: str, folder: Path = Path()) -> TokenCounter:
         ConfigError: there is no such counter, or its file cannot be read.
     """
     kind, _, name = spec.partition(":")
+    # A name behind "approximate" would be ignored: it is refused below.
     if kind == "approximate" and not name:
         return APPROXIMATE
     if kind == "tiktoken" and name:
@@ -246,5 +247,6 @@ def counter_for_model(model: str) -> TokenCounter:
     try:
         tiktoken = require("tiktoken", extra="tokens")
         return _tiktoken_counter(str(tiktoken.encoding_name_for_model(model)))
+    # Not installed, not known, or not to be downloaded: an estimate is enough for a dry run.
     except (MissingExtraError, KeyError, ConfigError):
         return APPROXIMATE

@@ -72,9 +72,11 @@ class Wording(NamedTuple):
 
         "in 1998" names a year as a number alone.
         """
+        # Dates without a year, as "12 May", name none.
         years = {date.year for date in self.dates if date.year}
         for amount in self.amounts:
             is_without_unit = amount.dimension == ""
+            # Outside of these bounds a bare number is seldom a year.
             if is_without_unit and 1000 <= amount.number <= 2100:
                 years.add(int(amount.number))
         return frozenset(years)
@@ -92,6 +94,7 @@ class Wording(NamedTuple):
 
         Then it holds what this text, a short answer, says: "two weeks" is named by "14 days".
         """
+        # The years of dates count as amounts: "in 1998" is met by "12 May 1998".
         amounts = (*other.amounts, *other.years_of_dates)
         for amount in self.amounts:
             if not amount_is_among(amount, amounts):
@@ -196,11 +199,14 @@ class _WordingReader:
         Args:
             pieces: the words, numbers and signs of the text, in their order.
         """
+        # The pieces of the text, read from left to right by position.
         self._lexemes = pieces
         self._words = amount_words()
+        # What was read so far; each list becomes a field of the `Wording`.
         self._tokens: list[str] = []
         self._amounts: list[Amount] = []
         self._dates: list[Date] = []
+        # Amounts without a number of their own: "half", "weekly".
         self._spoken: list[Amount] = []
         self._identifiers: list[str] = []
 
@@ -439,8 +445,10 @@ class _WordingReader:
         letter = self._piece_at(end)
         scale = self._words.short_scales.get(letter.word)
         if scale is None or not letter.is_right_behind(self._lexemes[position]):
+            # "5 k" with a blank is a number and a letter.
             return None
         is_money = self._word_at(position - 1) in self._words.currencies
+        # "M" in capitals is millions, unless "M/s" follows.
         is_millions = letter.raw == "M" and self._piece_at(end + 1).raw != "/"
         if is_money or is_millions or letter.word == "k":
             return scale
@@ -942,6 +950,7 @@ def _minutes_of_day(hours: int, minutes: int, half: str) -> int:
         hours: as written, 1 to 12 where ``half`` is given.
         half: ``am`` or ``pm``; other words are none of the time.
     """
+    # 12 am is 0 and 12 pm is 12: the twelve counts as 0 before the half is added.
     if half in HALVES_OF_DAY:
         hours %= 12
     if half == "pm":

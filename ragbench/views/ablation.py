@@ -265,6 +265,7 @@ def _lost_case_lines(ablation: Ablation) -> Iterator[str]:
     """
     metric = ablation.metrics[0].name
     for variant in ablation.variants[1:]:
+        # Changes are in the order of the metrics, and losses begin with the largest.
         losses = variant.changes[0].losses
         if not losses:
             continue

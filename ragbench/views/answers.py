@@ -26,6 +26,7 @@ def answers_text(report: Report) -> str:
 
     They head the report in each of its forms: terminal, Markdown and page.
     """
+    # A run of retrieval alone.
     if report.answers is None:
         return "No answer was compared."
     judge = _judge_name(report)
@@ -92,6 +93,7 @@ def _word_parts(answers: AnswerCounts) -> Iterator[str]:
         yield f"{answers.right:,} {verb} with the reference"
     if answers.wrong:
         verb = "contradicts" if answers.wrong == 1 else "contradict"
+        # "it" needs the reference to be named before.
         reference = "it" if answers.right else "the reference"
         yield f"{answers.wrong:,} {verb} {reference}"
 
@@ -229,6 +231,7 @@ def deciders_text(count: CauseCount) -> str:
 
     Numbers are left out where one decider decided about all cases of the cause.
     """
+    # One decider may have decided only some cases of the cause.
     if len(count.deciders) == 1:
         decider, cases = count.deciders[0]
         if cases == count.cases:

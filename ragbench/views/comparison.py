@@ -56,6 +56,7 @@ def counts_text(pair: RunPair) -> str:
     A run that holds no ids or no texts has no such count.
     """
     parts = [kinds_text(pair)]
+    # None, and not 0, where the run holds no ids or texts.
     if pair.other_ids is not None:
         parts.append(f"{pair.other_ids:,} with other retrieved ids")
     if pair.other_response is not None:
@@ -181,6 +182,7 @@ def _way_of_difference(direction: Direction, difference: Difference) -> str:
     """
     if direction is Direction.NEITHER:
         return "different"
+    # An unknown difference counts as none.
     is_up = (difference.difference or 0.0) > 0.0
     up_is_better = direction is Direction.HIGHER
     if is_up is up_is_better:
@@ -284,6 +286,7 @@ def comparison_document(comparison: Comparison, *, cases: int = _MOST_CASES) -> 
     Args:
         cases: how many cases of each kind Markdown shows.
     """
+    # The last mark has an "and" of its own in the title.
     marks = [run.mark for run in comparison.runs]
     return Document(
         kind="ragbench comparison",

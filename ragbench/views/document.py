@@ -311,6 +311,7 @@ def cause_text(case: CaseDifference) -> str:
     Where both are the same, it is shown once.
     """
     labels: list[str] = []
+    # By label: causes of one label look the same to a reader.
     for cause in (case.cause_before, case.cause_after):
         if cause is not None and cause.label not in labels:
             labels.append(cause.label)
@@ -324,6 +325,7 @@ def response_text(response: str | None, generated: Status | None) -> str:
 
     An abstention is marked, since its text alone reads like an answer.
     """
+    # None is no answer at all; an empty one is shown in its quotes.
     if response is None:
         if generated is Status.FAILED:
             return "failed"
@@ -396,6 +398,7 @@ class _NumberForm(NamedTuple):
         Numbers that are read together have one form, that of the largest: 0.9 s beside 1.2 s is in
         seconds, too.
         """
+        # In the order of units: only times change with their size.
         if unit == "share":
             return cls(100.0, 1, "%")
         if unit == "s" and size < 1:
@@ -441,8 +444,10 @@ def movement_cells(before: float | None, now: float | None, unit: str = "") -> t
     another one (+0.007 beside 0.124 and 0.130), and a reader would take that for a mistake. ``-``
     is in the place of an unknown figure, and of the change then.
     """
+    # No form can be taken from one figure alone, so each has its own.
     if before is None or now is None:
         return number_text(before, unit), number_text(now, unit), "-"
+    # One form of both, so that a reader can subtract what he sees.
     form = _NumberForm.of(max(abs(before), abs(now)), unit)
     moved = movement(before * form.factor, now * form.factor, form.places)
     return form.text(moved.before), form.text(moved.now), form.text(moved.change, sign=True)
@@ -459,6 +464,7 @@ def paired_cases_text(
         names: of the two runs.
     """
     parts = [f"{both:,}"]
+    # In pairs: the first count belongs to the first name.
     for count, name in zip((only_first, only_second), names, strict=True):
         if count:
             parts.append(f"{count:,} only {name}")
@@ -503,6 +509,7 @@ def range_text(ends: Ends | None, unit: str = "", *, sign: bool = False) -> str:
         unit: as for `number_text`; both ends have it.
         sign: whether a plus stands before positive ends, as for a difference.
     """
+    # Either end may be missing on its own: half an interval says nothing.
     if ends is None or ends.low is None or ends.high is None:
         return "-"
     low = number_text(ends.low, unit, sign=sign)

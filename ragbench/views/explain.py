@@ -142,6 +142,7 @@ def _score_line(row: CaseRow, metrics: Sequence[Metric], *, longest: int) -> Ite
     """
     scores: list[str] = []
     for metric, cell in zip(metrics, row.cells, strict=True):
+        # A short case has one line for all scores.
         if cell.value is not None:
             scores.append(f"{metric.name} {cell.value:.3f}")
     if scores:
@@ -269,6 +270,7 @@ def _gold_texts(story: CaseStory) -> Iterator[str]:
     is shown in the whole story only.
     """
     gold_chunks = [chunk for chunk in story.chunks if chunk.is_gold]
+    # Gold that was retrieved is read where it was; only without any the missed texts follow.
     for chunk in gold_chunks:
         yield f"{_chunk_heading(chunk)}: {shown_line(chunk.text)}"
     if gold_chunks:

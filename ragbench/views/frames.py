@@ -49,6 +49,7 @@ def _metric_columns(report: Report) -> list[str]:
     columns: list[str] = []
     for metric in report.metrics:
         name = metric.name
+        # Columns of equal names would be one column of two in pandas.
         if name in _FIRST_COLUMNS or name in _LAST_COLUMNS:
             name = f"{name} (metric)"
         columns.append(name)

@@ -249,12 +249,15 @@ def _telling_checks(verdict: GateResult) -> list[GateCheck]:
 
     Errors that the limit let through are shown beside them: cases that failed are in no score.
     """
+    # Checks of a part of the run, or of how much was measured, are no first figures.
     of_a_part = (CheckKind.SLICE, CheckKind.COVERAGE, CheckKind.DRIFT)
     main = [check for check in verdict.checks if check.kind not in of_a_part]
     if not main:
+        # A gate of such checks alone shows them.
         main = list(verdict.checks)
     errors: list[GateCheck] = []
     for check in verdict.checks:
+        # An error rate of 0 needs no row.
         if check.subject == "error rate" and check.observed:
             errors.append(check)
     return main[:_MOST_MAIN_CHECKS] + errors
@@ -365,6 +368,7 @@ def _drawn_figures(check: GateCheck) -> tuple[float | None, float | None, float 
 
     Without a baseline there is no change, and the figure itself is drawn.
     """
+    # The three numbers are the same in kind, so that a drawing has one axis.
     if check.drop is not None:
         return check.drop.difference, check.drop.low, check.drop.high
     if check.interval is not None:
@@ -474,6 +478,7 @@ def limit_text(check: GateCheck) -> str:
     if check.outcome is GateOutcome.NOT_JUDGED:
         return "-"
     number = number_text(check.limit, check.unit)
+    # The words behind "limit" in a configuration, as a reader says them.
     words = {"min": "at least", "max": "at most", "max_drop": "loss up to"}
     return f"{words[check.bound]} {number}"
 
@@ -483,6 +488,7 @@ def after_text(change: CaseChange) -> str:
 
     An error is no 0: a failed case is shown with its reason.
     """
+    # A score goes before a status: a measured case has both.
     if change.after is not None:
         return number_text(change.after)
     if change.status == "failed" and change.reason:
@@ -596,6 +602,7 @@ def _reason_in_full(verdict: GateResult, check: GateCheck) -> str:
     lines = [check.reason]
     if verdict.shared is not None and check.subject in verdict.shared.subjects:
         lines.append(verdict.shared.text)
+    # Only the check on expectations is explained by them.
     if verdict.unfulfilled is not None and check.subject == EXPECTATIONS:
         lines += unfulfilled_lines(verdict.unfulfilled)[:_MOST_LOST_CASES]
     return "\n".join(lines)

@@ -120,6 +120,7 @@ def fall_line(metric: str, fall: MainTrend) -> str:
     it is repeated at every merge.
     """
     runs = counted(fall.runs, "run")
+    # The first ten letters are the date.
     if fall.since is not None:
         runs += f" since {fall.since[:10]}"
     return (
@@ -150,8 +151,11 @@ def people_lines(history: History) -> Iterator[str]:
     Where people labelled answers, their figure is the one to trust.
     """
     for position, run in enumerate(history.runs):
+        # Labels of a run: the corrected figure, its interval and the number of labels, in this
+        # order.
         for metric, (corrected, low, high, labels) in run.people.items():
             label_count = counted(round(labels), "label")
+            # A run may have labels of a metric that it has no score of.
             uncorrected = run.scores.get(metric, 0.0)
             yield (
                 f"{metric} at {name_of(history, position)}: {corrected:.3f} ({low:.3f} .. "
@@ -233,8 +237,10 @@ def limit_line(limit: FittedLimit) -> str:
     It is the comment above the limit in a YAML file that people edit.
     """
     cases = counted(limit.cases, "case")
+    # Equal numbers: each case is a cluster of its own, and clusters say nothing.
     if limit.clusters < limit.cases:
         cases += f" in {counted(limit.clusters, 'cluster')}"
+    # Without any noise there is no power to name.
     if limit.noise == 0.0:
         return f"{cases}, all alike in all runs: what changes is not noise"
     power = "too few to show any drop"

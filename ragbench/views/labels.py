@@ -21,6 +21,7 @@ def ask_text(drawn: Drawn) -> str:
 
     Terminal and page show the same.
     """
+    # One pair is enough: the sentence is for all tasks.
     is_paired = any(len(task.answers) > 1 for task in drawn.tasks)
     order = ""
     if is_paired:
@@ -74,9 +75,11 @@ def corrected_text(correction: Correction) -> str:
 
     Whether the runs differ is decided by the labels' interval: people are believed before a judge.
     """
+    # The last columns, of labels and of r, are not needed here.
     metric, judged, judged_ends, corrected, ends, *_ = next(corrected_rows([correction]))
     result = "not shown to differ"
     interval = correction.interval
+    # An interval that holds 0 leaves open which run is better.
     if interval is not None and not interval.low <= 0.0 <= interval.high:
         result = "shown to differ"
     return (

@@ -126,6 +126,7 @@ def comparison_html(comparison: Comparison) -> str:
     document = comparison_document(comparison)
     sections: list[Section] = []
     for section in document.sections:
+        # The section itself stays, with its lines, and without what a script would unfold.
         sections.append(replace(section, changes=()))
         sections.extend(_changed_section(changes) for changes in section.changes)
     return _notebook_html(replace(document, sections=sections))
@@ -189,6 +190,7 @@ def _without_drawings(section: Section) -> Section:
 
     These hold drawings, which need a page's styles.
     """
+    # A column of drawings has no heading, which tells it apart in any table.
     named = [position for position, column in enumerate(section.columns) if column]
     if len(named) == len(section.columns):
         return section

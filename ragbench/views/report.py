@@ -43,6 +43,7 @@ def shown_columns(metrics: Sequence[Metric]) -> tuple[tuple[str, int], ...]:
     """
     columns: list[tuple[str, int]] = []
     for position, metric in enumerate(metrics):
+        # The position is that among all cells of a row, as left-out metrics have cells, too.
         if metric.definition.deterministic:
             columns.append((metric.name, position))
     return tuple(columns)
@@ -125,6 +126,7 @@ def _cell_object(cell: Cell) -> dict[str, Any]:
     """
     cell_object: dict[str, Any] = {"status": cell.status, "value": cell.value}
     if cell.status is not Status.MEASURED:
+        # A failure says more than the reason of the cell.
         reason = cell.reason
         if cell.failure is not None:
             reason = str(cell.failure)

@@ -104,6 +104,7 @@ def _drawn_cases(dataset: Mapping[str, Any]) -> str:
         dataset: as the manifest of the run has it.
     """
     cases = counted(dataset["cases"], "case")
+    # Only one of both is set: their options exclude each other.
     if dataset["sample"] is not None:
         return f"{cases}, drawn at random (seed {dataset['seed']})"
     if dataset["limit"] is not None:
@@ -193,6 +194,7 @@ def _gold_section(gold: Mapping[GoldCause, int]) -> Section:
     total = sum(gold.values())
     rows: list[Sequence[object]] = []
     for cause, cases in gold.items():
+        # Cases of every cause together: `gold` holds each case once.
         rows.append((_GOLD_CAUSES[cause], f"{cases:,}", number_text(cases / total)))
     return Section(
         title="Where the gold was",
@@ -504,6 +506,7 @@ def _of_grounding_or_abstention(report: Report, summaries: Mapping[str, Summary]
     """
     for name in _OF_GROUNDING:
         summary = summaries.get(name)
+        # A metric at 1 is as good as can be, and takes no room.
         if summary is not None and summary.score is not None and summary.score < 1:
             yield name
             return
@@ -546,6 +549,7 @@ def why_not_measured(
     """
     names_by_reasons: dict[tuple[tuple[str, int], ...], list[str]] = {}
     for summary in summaries:
+        # A run without cases has every metric unmeasured, for one reason.
         if summary.measured < summary.total or not summary.total:
             reasons = summary.reasons or (("no case", 0),)
             names_by_reasons.setdefault(reasons, []).append(summary.metric.name)
@@ -591,6 +595,7 @@ def _cause_notes(count: CauseCount) -> Iterator[str]:
 
     They say by which stages it came about, how far it is an estimate, and who decided.
     """
+    # Only where it matters which stage it was: the other causes name theirs.
     if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
         stages: list[str] = []
         for name, cases in count.stages:
@@ -750,6 +755,7 @@ def operator_rows(table: OperatorTable) -> Iterator[tuple[str, ...]]:
     They show how often each acted, and on what.
     """
     for operator in table.operators:
+        # How often it acted, of the cases that it was given.
         row = [operator.operator, f"{operator.acted:,} of {operator.cases:,}"]
         for field in _OPERATOR_COUNTS.values():
             count: int = getattr(operator, field)

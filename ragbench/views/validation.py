@@ -170,6 +170,7 @@ def _demand_line(demand: RequiredShare, words: Sequence[WordCount]) -> str:
     counts a doubtful Yes like a certain one.
     """
     share = "nothing"
+    # None where no query has the figure: nothing was found that could meet the demand.
     if demand.found is not None:
         share = f"{demand.found:.3f}"
     verdict = "NOT met"
@@ -196,6 +197,7 @@ def _excluded_lines(name: str, count: int, examples: Sequence[str]) -> Iterator[
     yield f"{name}: {count:,}, excluded from every figure"
     for example in examples[:_MOST_EXAMPLES]:
         yield f"  {shown_line(example, longest=_LONGEST_EXAMPLE)}"
+    # The count is of all; the summary has only the first as examples.
     if count > _MOST_EXAMPLES:
         yield f"  ... and {count - _MOST_EXAMPLES:,} more"
 
@@ -241,6 +243,7 @@ def _warning_lines(warnings: Sequence[WarningCount]) -> Iterator[str]:
     if not warnings:
         return
     yield "warnings"
+    # The longest kind gives the width, so that the counts are in line.
     width = max(len(warning.kind) for warning in warnings)
     for warning in warnings:
         query_ids = [shown_line(query_id) for query_id in warning.examples[:_MOST_WARNED_QUERIES]]
@@ -260,6 +263,7 @@ def _whole_of(name: str, summary: DumpSummary) -> float:
         return summary.details.get("quotes", 0.0)
     if name == "unproved":
         return float(summary.queries)
+    # Other details are averages or counts without a whole.
     return 0.0
 
 

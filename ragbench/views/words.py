@@ -15,6 +15,7 @@ def presence_text(verdict: Verdict) -> str:
     number. Where that was never measured, the bare number is shown.
     """
     present = "Yes" if verdict.answer_present else "No"
+    # None where the validator was never measured against labels.
     if verdict.answer_word is None:
         return f"{present}; not measured: the validator says {verdict.answer_probability:.2f}"
     text = f"{present}; {verdict.answer_word.value}"

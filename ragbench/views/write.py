@@ -78,11 +78,13 @@ class CaseFiles(ExitStack):
         Returns:
             What takes each case.
         """
+        # Closes the files of an earlier run of the same command, as with repeated asking.
         self.close()
         self.count = 0
         self.page = RunPage(metrics)
         self.columns = shown_columns(metrics)
         self._metric_names = [metric.name for metric in metrics]
+        # In memory up to a size, then on disk by themselves.
         self.table = self.enter_context(SpooledTemporaryFile[bytes](_IN_MEMORY))
         self.judgements = self.enter_context(SpooledTemporaryFile[bytes](_IN_MEMORY))
         self._text = io.StringIO(newline="")
@@ -104,6 +106,7 @@ class CaseFiles(ExitStack):
         Each case is read once for all files: a run may be larger than the memory.
         """
         self.count += 1
+        # The page keeps only what it shows; the row is not held beyond this call.
         self.page.case(row)
         self._text.write(csv_line(self._row_of_case(row)))
         if self._text.tell() > _BUFFERED:
@@ -294,6 +297,7 @@ def _judgement_lines(row: CaseRow, names: Sequence[str]) -> Iterator[bytes]:
 
     A line has the judgements that a metric's score rests on, so that a reader can check them.
     """
+    # Names and judgements are both in the order of the metrics.
     for name, judgements in zip(names, row.judgements, strict=True):
         if judgements:
             line = {

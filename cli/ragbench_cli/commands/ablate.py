@@ -83,6 +83,7 @@ def _price_of_option(text: str) -> Price:
     The amounts are per million tokens.
     """
     prompt_text, comma, answer_text = text.partition(",")
+    # One number: prompts and answers cost the same.
     if not comma:
         answer_text = prompt_text
     prompt_price = amount_of(prompt_text, "--price")
@@ -201,6 +202,7 @@ def _asks_elsewhere(variants: Sequence[Variant]) -> bool:
     """
     for variant in variants:
         for reranker in rerankers_of(variant.stage):
+            # A reranker of a user need not have the attribute: it counts as asking nothing.
             if getattr(reranker, "asks_elsewhere", False):
                 return True
     return False

@@ -178,6 +178,7 @@ def show(
       ragbench baseline show
       ragbench baseline show baselines/pellorin.json --json
     """
+    # A run folder is shown as the baseline that it would become.
     if run_around(file).is_dir():
         baseline = baseline_of([read_run(file)])
     else:
@@ -242,6 +243,7 @@ def _metric_row(metric: dict[str, Any], *, shows_noise: bool) -> list[str]:
         f"{metric['measured']:,}",
     ]
     if shows_noise:
+        # "-" where one run alone is known: noise needs two.
         noise = "-"
         if metric["noise_share"] is not None:
             noise = f"{metric['noise_share']:.0%}"
@@ -315,6 +317,7 @@ def _warn_of_run(scores: RunScores) -> None:
 
     The run becomes the baseline all the same.
     """
+    # Of all stages: a case may fail in several.
     failed = sum(stage.failed for stage in scores.stages)
     if failed:
         console.say(
@@ -354,6 +357,7 @@ def _unstable_ids(baseline: Baseline) -> list[str]:
     ids: list[str] = []
     for case in baseline.cases:
         for repeats in case.repeats.values():
+            # Status and value: a failure differs from a score, and reasons do not count.
             outcomes = {(cell.status, cell.value) for cell in repeats.cells if cell is not None}
             if len(outcomes) > 1:
                 ids.append(case.id)

@@ -107,6 +107,7 @@ def _cache_path(cache: Path | None) -> Path:
 
     if cache is not None:
         return cache
+    # The variable of the evaluations, so that both mean the same file.
     setting = os.environ.get("RAGBENCH_LLM_CACHE", DEFAULT_CACHE)
     if setting == "off":
         raise ConfigError("RAGBENCH_LLM_CACHE is off: name a file with --cache")

@@ -174,6 +174,7 @@ def _share_text(quality: Quality, name: str) -> str:
     Args:
         name: "precision" or "recall".
     """
+    # Figures of a quality have the same name with "_interval" behind it.
     value: float | None = getattr(quality, name)
     low, high = getattr(quality, f"{name}_interval")
     if value is None:

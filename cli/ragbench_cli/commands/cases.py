@@ -136,6 +136,7 @@ def _case_lines(report: Report, rows: list[CaseRow], metric: int | None) -> Bloc
         metric: the position of the metric whose score is shown; None for none.
     """
     for row in rows:
+        # Without a metric the cause alone is shown.
         score = ""
         if metric is not None:
             score = f"{report.metrics[metric].name} {score_text(row.cells[metric])}"

@@ -116,6 +116,7 @@ def _print_checks(checks: Iterable[DoctorCheck]) -> None:
 
     for check in checks:
         detail, *more_lines = check.detail.splitlines() or [""]
+        # `entry` indents the detail; the state takes the place of the first eight blanks.
         row = entry(check.name, detail, width=17, indent=8)
         typer.echo(f"{check.state:<8}{row.lstrip()}")
         for line in more_lines:

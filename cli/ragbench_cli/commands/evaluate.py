@@ -164,6 +164,7 @@ def _check_repeats(options: EvalOptions, rag: str | None) -> None:
             "--rag-repeats needs --rag: recorded answers are the same each time, and so are "
             "the cached answers of a pipeline's models"
         )
+    # A dry run asks nothing: how the repeats differ cannot be estimated.
     if options.models.dry_run:
         raise ConfigError(
             "--dry-run cannot be combined with --rag-repeats: estimate one repeat and multiply"
@@ -440,6 +441,7 @@ def _check_output(folder: Path, info: SourceInfo) -> None:
     """Refuses to write into a run that is also read: it would be changed while it is read."""
     if not folder.exists():
         return
+    # The cases and their answers may be of two sources, of which either may be a run.
     for source in (info, info.answers):
         if source is not None and source.form == "run" and folder.samefile(source.path):
             raise ConfigError(f"--out {folder} is the run that is read: choose another folder")
@@ -599,6 +601,7 @@ class _Opened:
         from ragbench.stages.rag import chunk_service
 
         rag = self.system.rag
+        # For operators that look for further chunks; not every RAG can be searched so.
         service = None
         if rag is not None:
             service = chunk_service(rag)
@@ -691,6 +694,7 @@ class _Opened:
         from ragbench.io.roles import case_roles
 
         roles = self.source.info.roles
+        # Asked again: the recorded answers are not measured.
         if self.options.cases.ask_again:
             return case_roles(roles)
         return roles

@@ -303,6 +303,7 @@ def _cure_blocks(cases: Sequence[ReplayedCase]) -> Blocks:
 
     The change that cures most cases is the one to make first.
     """
+    # The control without a change comes first; see `cures`.
     rows = [(cure.change, f"{cure.tried:,}", f"{cure.cured:,}") for cure in cures(cases)]
     yield table(("one change at a time", "cases", "cured"), rows)
     yield ""

@@ -175,10 +175,12 @@ def _choice_text(result: Fidelity) -> str:
 
     It is the price of trusting made-up questions: the MRR that real users lose.
     """
+    # Several may be as good: the first is named, the others are counted.
     retriever, *equally_good = result.chosen
     choice = f"'{retriever}'"
     if equally_good:
         choice += f" or {len(equally_good):,} more, as good to them,"
+    # Both choose the same one alone: nothing is lost.
     if result.chosen == (result.best,):
         return f"{choice} by both"
     cost = number_text(result.cost.mean)

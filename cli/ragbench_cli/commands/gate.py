@@ -146,9 +146,11 @@ def _write_problem(output: GateOutput, message: str) -> None:
     from ragbench.io.atomic import write_whole
     from ragbench.views.gate import github_error, junit_error, unjudged_document
 
+    # The files are read by others: in them, too, a key must not be.
     message = mask_text(message)
     if output.junit is not None:
         write_whole(output.junit, junit_error(message))
+    # The marker lets the comment on a pull request be found and replaced.
     output.write(lambda: unjudged_document(message), marker="<!-- ragbench-gate -->\n\n")
     if output.annotations is not None:
         console.say(github_error(message).rstrip("\n"))

@@ -171,6 +171,7 @@ def _index_progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[
         with console.progress(shown=shown) as bars:
             bar = _DocumentBar(bars)
             yield bar.advance, bar.set_total
+    # The bars are closed by then, so that the message is below them.
     except KeyboardInterrupt:
         raise InterruptedRunError(
             "embedded chunks are kept; the same command continues. Until it is through, the "
@@ -286,6 +287,7 @@ def _drop_collection(database: Database, name: str) -> None:
 
     Other writers are kept out meanwhile.
     """
+    # Asked first: stores differ in whether they refuse to drop what is not there.
     names = database.collections()
     if name not in names:
         existing = "it holds none"

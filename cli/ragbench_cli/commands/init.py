@@ -88,6 +88,7 @@ def _with_schemas(contents: Mapping[str, bytes]) -> dict[str, bytes]:
 
     files: dict[str, bytes] = dict(contents)
     for name in SCHEMAS:
+        # Only for files that this project has.
         content = contents.get(f"{name}.yaml")
         if content is not None:
             files[f"{name}.yaml"] = schema_line(name).encode() + content
@@ -196,6 +197,7 @@ def _say_next(folder: Path, *, pipeline: bool) -> None:
     import shlex
 
     steps: list[str] = []
+    # In the present folder there is nothing to change to.
     if folder != Path():
         steps.append(f"cd {shlex.quote(str(folder))}")
     steps.append("ragbench eval data --rag my_rag.py:MyRAG --out reports/ragbench")

@@ -226,6 +226,7 @@ def _print_table(card: JudgeCard) -> None:
     What is off the diagonal says in which direction the judge is wrong.
     """
     names = [level.replace("_", " ") for level in card.table.levels]
+    # Two blanks between columns; all are as wide as the longest name.
     width = max(len(name) for name in names) + 2
     corner = "people / judge"
     headings = [f"{name:>{width}}" for name in names]
@@ -242,6 +243,7 @@ def _figure_text(figure: CardFigure) -> str:
     """
     if figure.value is None:
         return "-"
+    # Too few claims for an interval.
     if figure.low is None:
         return f"{figure.value:.3f}"
     return f"{figure.value:.3f} ({figure.low:.3f} .. {figure.high:.3f})"

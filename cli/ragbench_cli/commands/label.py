@@ -262,10 +262,12 @@ class Session:
 
         The answer to label is marked.
         """
+        # A single answer has no side, and no mark.
         if len(task.answers) == 1:
             _print_block("Answer", answer.answer)
             return
         for side, shown in zip(("left", "right"), task.answers, strict=False):
+            # By identity: both answers may have the same text.
             mark = "   <- this one" if shown is answer else ""
             _print_block(f"Answer on the {side}{mark}", shown.answer)
 

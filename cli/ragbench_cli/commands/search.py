@@ -195,6 +195,7 @@ def _why_nothing(settings: RetrievalSettings) -> str:
     Without a threshold of the user's, dense search leaves out what scores less than an unrelated
     text, and sparse search what shares no word.
     """
+    # The user's own threshold is the first suspect.
     if settings.score_threshold is not None:
         return f"No results: no chunk scored at least {settings.score_threshold:g}."
     no_word = "no chunk shares a word with the question"
@@ -203,6 +204,7 @@ def _why_nothing(settings: RetrievalSettings) -> str:
     reasons = "no chunk's vector scores 0 or more, the score of an unrelated text"
     if settings.strategy == "hybrid":
         reasons += f", and {no_word}"
+    # Below every cosine: nothing is left out then.
     return f"No results: {reasons}. --score-threshold -9 shows the nearest anyway."
 
 
@@ -256,6 +258,7 @@ def _about_chunk(chunk: Chunk) -> str:
     It shows where the text is from, and which fields a filter could use.
     """
     parts: list[str] = []
+    # A chunk that is a whole document has its id already above.
     if chunk.document_id not in (None, chunk.id):
         place = str(chunk.document_id)
         if chunk.start is not None:

@@ -57,6 +57,7 @@ def metrics(json: JsonOption = False) -> None:
 
     definitions_by_group: dict[Group, list[MetricDefinition]] = {}
     for definition in definitions():
+        # Within a group the order of the registry stays.
         definitions_by_group.setdefault(definition.group, []).append(definition)
     lines = _metric_lines(definitions_by_group)
     _print_listing([_metric_object(definition) for definition in definitions()], lines, json=json)
@@ -123,6 +124,7 @@ def _metric_summary(definition: MetricDefinition) -> str:
     from ragbench.core.metric import Direction
 
     notes: list[str] = []
+    # Parameters, extra and direction in brackets: most metrics have none of them.
     if definition.direction is not Direction.HIGHER:
         notes.append(_better_text(definition))
     for parameter in definition.parameters:
@@ -312,6 +314,7 @@ def exports(json: JsonOption = False) -> None:
 
     summaries: dict[str, str] = {}
     for name in EXPORTS.targets():
+        # Loaded one by one for their docstrings, which are the summaries.
         summaries[name] = _unmarked(summary_of(EXPORTS.load(name)))
     data = [{"name": name, "summary": summary} for name, summary in summaries.items()]
     _print_listing(data, _entry_lines(summaries.items(), width=10), json=json)
@@ -352,6 +355,7 @@ def _pipeline_lines(schema: dict[str, Any], sections: Mapping[str, Registry]) ->
         schema: of a pipeline file, with the settings of indexing.
         sections: the implementations of each other stage, by the section of the file.
     """
+    # Indexing has settings of its own; the other stages have kinds with settings.
     yield "indexing"
     for name, setting in schema["properties"]["indexing"]["properties"].items():
         yield entry(name, _unmarked(setting.get("description", "")))
@@ -395,6 +399,7 @@ def schema(
     from ragbench.safe_text import listed_names
     from ragbench_cli.schemas import SCHEMAS, schema_bytes
 
+    # The name of the file is as good as that of the kind.
     key = name.replace("-", "_").removesuffix(".yaml")
     if key not in SCHEMAS:
         raise ConfigError(f"no file '{name}' has a schema.{listed_names(key, list(SCHEMAS))}")
@@ -541,6 +546,7 @@ def _operator_lines(description: dict[str, Any]) -> Iterator[str]:
         description: as ``--json`` prints it; its settings are a JSON schema.
     """
     schema = description["settings"]
+    # Required settings have no default to show.
     required = schema.get("required", ())
     yield entry(description["name"], _unmarked(description["summary"]), indent=0)
     if description["needs"]:
@@ -561,6 +567,7 @@ def _setting_text(setting: dict[str, Any], *, needed: bool) -> str:
     kind = _kind_text(setting)
     if needed:
         kind = f"{kind} (required)"
+    # A setting may be optional without a default.
     elif "default" in setting:
         kind = f"{kind} (default {_value_text(setting['default'])})"
     return f"{kind}. {_unmarked(setting.get('description', ''))}"

@@ -166,6 +166,7 @@ def _dump_page(options: ValidateOptions) -> DumpPage | None:
 
     With ``--baseline`` it has the verdicts on the earlier dump beside them.
     """
+    # Nothing is collected without a page: a dump may be very long.
     if not options.page.is_wanted:
         return None
     from ragbench.stages.doctor import earlier_retrievals
@@ -193,6 +194,7 @@ def _show_self_test(choice: ValidatorChoice, dataset: str, limit: int, *, json: 
     from ragbench.validators.self_test import run_self_test
     from ragbench.views.validation import self_test_lines
 
+    # In this process alone: whether others may make their own is not asked.
     with validator_maker(choice) as (make, _):
         result = run_self_test(make(), dataset, limit=limit)
     show(result, lambda: typer.echo("\n".join(self_test_lines(result))), json=json)

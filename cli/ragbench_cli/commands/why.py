@@ -243,6 +243,7 @@ def _change_row(change: Change) -> list[str]:
 
     "sure": its gain is beyond chance; "estimated": it was not tried on the store itself.
     """
+    # Both may hold: an estimate can be beyond chance.
     remarks: list[str] = []
     if change.is_sure:
         remarks.append("sure")

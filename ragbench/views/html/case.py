@@ -312,6 +312,7 @@ def _hops_text(story: CaseStory) -> str:
     """
     hops: list[str] = []
     for hop in story.hops:
+        # Only that word is left out: a time or a reason behind it stays.
         text = hop_text(hop).removeprefix("measured, ")
         hops.append(f"{hop.stage} {text}")
     return " · ".join(hops)
@@ -388,6 +389,7 @@ def _failing_expectations(story: CaseStory) -> Iterator[str]:
 
     An expectation is what a case's author demands of its answer, such as a word in it.
     """
+    # None is unknown, and no failure of the answer.
     failing = [expectation for expectation in story.expectations if expectation.holds is False]
     if not failing:
         return
@@ -485,6 +487,7 @@ def _judgements_html(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[str]:
     Args:
         metrics: those of the run, in the order of the row's judgements.
     """
+    # A row has its judgements by metric; several judges or repeats give several of them.
     for metric, judgements in zip(metrics, row.judgements, strict=True):
         for judgement in judgements:
             title = metric.name
@@ -515,6 +518,7 @@ def _verdict_html(verdict: Verdict) -> str:
         f"{verdict.validator}: {verdict.message} Answer present: {presence_text(verdict)}. "
         f"Retrieval quality: {verdict.retrieval_quality.value}."
     )
+    # Already sentences, each with its period.
     for reason in verdict.reasons:
         text += f" {reason}"
     return f"<p class=verdict>{safe(text)}"
@@ -536,6 +540,7 @@ def _mark_places(chunk: ChunkStory, shown: str) -> str:
     """
     spans: list[str] = []
     for mark in chunk.marks:
+        # The page holds the beginning of a long chunk; a mark must be whole to be drawn.
         if mark.end <= len(shown):
             start = _length_in_javascript(shown[: mark.start])
             end = _length_in_javascript(shown[: mark.end])
@@ -646,6 +651,7 @@ def _marked_html(parts: Parts | None, tag: str) -> str:
         return "<em>none</em>"
     marked: list[str] = []
     for text, is_same in parts:
+        # Escaped before the tag is put around it.
         html = safe(text)
         if not is_same:
             html = f"<{tag}>{html}</{tag}>"

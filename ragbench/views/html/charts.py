@@ -98,9 +98,11 @@ def _place_in_row(value: float, least: float, most: float) -> str:
     equal values, it lies in the middle.
     """
     share = 0.5
+    # Equal values have no scale: the middle says as much.
     if most > least:
         value_on_axis = min(max(value, least), most)
         share = (value_on_axis - least) / (most - least)
+    # The margins leave room for the dot of a value at an end.
     length = _WIDTH - 2 * _MARGIN
     return f"{_MARGIN + share * length:.1f}"
 
@@ -163,6 +165,7 @@ def share_bar(share: float, *, kind: str = "", before: float = 0.0) -> Markup:
         kind: of the cases, which has a colour.
         before: the share at which the bar begins.
     """
+    # In hundredths of the width, as `viewBox` has it.
     start = before * 100
     width = max(share * 100, _LEAST_BAR)
     return Markup(

@@ -32,6 +32,7 @@ def document_page(document: Document, folder: Path = Path()) -> Page:
     """
     values = {
         "document": document,
+        # Links to cases of other runs are relative to the page's folder.
         "case_values": partial(_case_values, folder),
         "most": MOST_CHANGED_CASES,
         "tones": _TONES,

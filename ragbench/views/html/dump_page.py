@@ -58,9 +58,13 @@ class DumpPage:
             earlier: the verdicts on another retriever's chunks by query id; empty without another.
         """
         self.earlier = earlier
+        # For each query the rank of its first relevant chunk; None where it has none.
         self._ranks: list[int | None] = []
+        # The same of the earlier dump, for the queries in both.
         self._earlier_ranks: list[int | None] = []
+        # Chunks of the longest list, how far the curve goes.
         self._longest = 0
+        # The worst queries so far, each with its probability; cut now and then to those shown.
         self._worst: list[_Shown] = []
         self._changed: dict[bool, list[_Shown]] = {False: [], True: []}
         """By whether the answer is present now."""

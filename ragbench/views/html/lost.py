@@ -266,6 +266,7 @@ def _count_by_way(cases: Iterable[_LostCase]) -> Counter[_Way]:
     counts: Counter[_Way] = Counter()
     for case in cases:
         for key in case.keys:
+            # A case counts in each of its groups: they overlap.
             counts[case.cause, key] += 1
     return counts
 

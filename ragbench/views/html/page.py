@@ -100,6 +100,7 @@ def write_html_folder(folder: Path, page: Page) -> Path:
 
     Some servers forbid inline scripts.
     """
+    # Private as the run is: the page holds its texts.
     make_private_folder(folder)
     for name in (_STYLE, _SCRIPT):
         with written_whole(folder / name) as file:

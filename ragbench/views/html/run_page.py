@@ -302,6 +302,7 @@ class RunPage:
         table.
         """
         groups: dict[str, list[_MetricRow]] = {}
+        # Summaries and values are in the order of the run's metrics.
         for summary, values in zip(self.report.summaries, self._values, strict=True):
             if summary.measured:
                 group = summary.metric.definition.group.value
@@ -317,6 +318,7 @@ class RunPage:
         for is_answerable, label in _ANSWERABLE:
             row = [label]
             for answer in _ANSWERS:
+                # A pair that no case has is 0 in a Counter.
                 row.append(f"{self._responses[is_answerable, answer]:,}")
             rows.append(row)
         return rows
@@ -327,6 +329,7 @@ def _sums_of_cases(causes: Sequence[CauseCount]) -> list[tuple[str, int]]:
 
     The names are the words that the page shows.
     """
+    # In the order in which the head shows them.
     sums = {"right": 0, "lost": 0, "unchecked": 0}
     for count in causes:
         if count.cause in _RIGHT:
@@ -369,6 +372,7 @@ def run_page(report: Report, against: Against | None = None) -> Page:
     page = RunPage(report.metrics, against)
     for row in report.rows():
         page.case(row)
+    # The report is set last: the page needs it only when it is drawn.
     page.report = report
     return page.page()
 
@@ -570,6 +574,7 @@ def _figure_text(value: Interval | str | int | float | None, unit: str) -> str:
     Numbers of one kind look alike in all columns.
     """
     if isinstance(value, str):
+        # Texts and intervals first; whole numbers are counts.
         return value
     if isinstance(value, Interval):
         return f"{page_number(value.low, unit)} – {page_number(value.high, unit)}"
@@ -583,6 +588,7 @@ def _missing_values_text(summary: Summary) -> str:
 
     It is empty where all have one.
     """
+    # Statuses without a value, in the words of the page.
     counts = {
         "abstained": summary.abstained,
         "skipped": summary.skipped,
