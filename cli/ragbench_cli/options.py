@@ -61,11 +61,11 @@ def option(
     --help-all alone if rare. Its value may also come from an environment variable, which the
     program's own help explains once.
     """
+    # One list for both, told apart by the dash: most options give neither.
     flags: list[str] = []
     metavar: str | None = None
     for name in names:
         if name.startswith("-"):
-            # One list for both, told apart by the dash: most options give neither.
             flags.append(name)
         elif metavar is None:
             metavar = name

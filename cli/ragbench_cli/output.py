@@ -169,8 +169,8 @@ def fitted_table(
     """
     room = console.data_console().width
     widths = [_column_width(columns, rows, index) for index in range(len(columns))]
-    shown = list(range(len(columns)))
     # All columns by position: names may be empty or come twice.
+    shown = list(range(len(columns)))
     if sparse:
         # The first two are the name and the verdict: without them a row means nothing.
         shown = [index for index in shown if index < 2 or _has_values(rows, index)]

@@ -345,8 +345,8 @@ def eval_options(manifest: Manifest) -> list[str]:
             in the form of options.
     """
     rag = rag_of(manifest)
-    # Other settings have no option here: asked without them it would be another system.
     settings = manifest.settings
+    # Other settings have no option here: asked without them it would be another system.
     further_settings = settings.keys() - {"matching", "top_k"}
     if rag is None or further_settings:
         spec = manifest.rag.description.get("spec") or "a pipeline"

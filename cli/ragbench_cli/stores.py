@@ -232,12 +232,9 @@ class SearchChoice(Record):
         """
         settings = replace(self.settings, strategy=name)
         with console.users_code():
+            # The embedder's name is for the message where it does not fit.
             strategy, problem = foreign_strategy(
-                # The name is needed for the message about an embedder that does not fit.
-                collection,
-                embedder,
-                self.where.embedder or "",
-                settings,
+                collection, embedder, self.where.embedder or "", settings
             )
         _warn_of(problem)
         return strategy
@@ -262,7 +259,6 @@ def embedder_of(name: str | None, settings: Sequence[str] | None) -> Generator[E
         opened = open_embedder(name, **settings_of(settings, "--embedder-setting"))
         with closing(opened) as embedder:
             yield embedder
-        # Opened only here: a search by words needs none.
         return
     if settings:
         raise ConfigError("--embedder-setting needs --embedder")

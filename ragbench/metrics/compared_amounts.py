@@ -298,7 +298,8 @@ def _are_others_instead(
     if any(amount.dimension in dimensions for amount in others):
         return True
     # Numbers without a unit are compared only where the answer is brief, or lacks every amount:
-    # whoever says much names other numbers, too.
+    # whoever says much names other numbers, too. Brief is about twice the reference's length; the 4
+    # leave room beside a reference of one word.
     is_brief = len(beside.answer_words) <= 2 * len(beside.right_words) + 4
     if not is_brief and len(missing) < len(expected):
         return False
@@ -351,6 +352,7 @@ def _may_be_year(amount: Amount) -> bool:
     if amount.dimension:
         return False
     is_whole = amount.place == 1.0
+    # Before 1500 a bare number is seldom a year, and 2100 leaves room for plans.
     return is_whole and 1500 <= amount.number <= 2100
 
 

@@ -427,7 +427,8 @@ class AnswerBeside(Beside):
         in_query = self.query_wording.amounts
         if not right and not in_answer:
             return _NO_AMOUNTS
-        # What the question says already shows nothing, unless it says them all.
+        # What the question says already shows nothing, unless it says them all. The five other
+        # numbers below are a free bound that the weights were fitted with.
         new_amounts = [amount for amount in right if amount not in in_query] or right
         held_count = 0
         for amount in new_amounts:

@@ -82,6 +82,7 @@ class Expected(Record, dict=True):
 
         "Not cited" is only true where the citations have names to compare.
         """
+        # The more basic reason first: without an answer there are no citations to name.
         if self._cited is None:
             return "no answer"
         if not self._cited.are_known:
@@ -96,7 +97,6 @@ class Expected(Record, dict=True):
         A negated one (``must_not_contain``) holds where its text is missing. A case of which
         nothing is known must not count as one that fails.
         """
-        # The more basic reason first: without an answer there are no citations to name.
         is_met: bool | None
         if expectation.kind is ExpectationKind.SOURCE:
             is_met = self._is_used(expectation)
@@ -156,11 +156,11 @@ class Expected(Record, dict=True):
             return None
         if not self._cited.names.isdisjoint(wanted_names(expectation.texts)):
             return True
+        # The wanted one is not found: sure only where what is cited has names.
         if not self._cited.are_known:
             return None
         return False
 
-    # The wanted one is not found: sure only where what is cited has names.
     @cached_property
     def _retrieved(self) -> frozenset[str] | None:
         """The names of the retrieved documents; None where the chunks have neither ids nor sources.

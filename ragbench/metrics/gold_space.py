@@ -97,8 +97,8 @@ class GoldSpace:
         if judgements:
             self.ids.update(judgements)
         if case.reference_contexts or case.evidence:
-            # Only cases with ids and texts can show whether the ids mean the same.
             self.has_texts = True
+            # Only cases with ids and texts can show whether the ids mean the same.
             if judgements:
                 self.checkable += 1
 

@@ -179,6 +179,7 @@ def _is_number_shown(amount: Amount, index: dict[str, list[float]]) -> bool:
         index: of the shown numbers, by `_values_by_dimension`.
     """
     rounding = 0.0
+    # Wide bounds: a number that is taken for a year must only be shown as it is.
     is_year = 1000 <= amount.number <= 2100
     if not is_year:
         rounding = _rounding_of(amount.number)
@@ -215,9 +216,10 @@ def _rounding_of(number: float) -> float:
 def _has_value_near(values: Sequence[float], value: float, margin: float) -> bool:
     """Whether sorted values hold one that is no further from a value than a margin.
 
-    Half a search for each number, instead of a look at all: chunks may be tables of thousands.
+    A binary search for each number, and no look at all of them: a chunk may be a table of
+    thousands.
     """
-    # At least the errors of converting units.
+    # At least the errors of converting units, far below any difference that a text would write.
     margin = max(margin, 1e-6 * abs(value))
     position = bisect_left(values, value - margin)
     return position < len(values) and values[position] <= value + margin
@@ -341,7 +343,7 @@ def names_of(sentence: str) -> frozenset[str]:
         begins_sentence = match.start() <= 1
         if not begins_sentence or match[0].isupper():
             capitalised.append(match[0])
-    # A heading, or a text in capitals.
+    # A heading, or a text in capitals. Up to four words may be all names: "Ada and Bob Lovelace".
     word_count = len(plain.split())
     if word_count > 4 and len(capitalised) * 2 > word_count:
         return frozenset()

@@ -368,6 +368,7 @@ class _Column:
         else:
             number = value if type(value) is float else _as_float(value)
             if number is None:
+                # Any length that fits a line of the report.
                 text = repr(value)
                 if len(text) > 60:
                     text = f"{text[:57]}..."

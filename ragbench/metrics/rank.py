@@ -249,8 +249,8 @@ def average_precision(
     context brings nothing (`Ranking.gains`). A change of its values needs a higher `_VERSION`.
     """
     if judged_only:
-        # Without a relevant context there is nothing to divide by: such a case counts 0.
         ranking = ranking.judged()
+    # Without a relevant context there is nothing to divide by: such a case counts 0.
     if not ranking.relevant(rel):
         return 0.0
     relevant = 0

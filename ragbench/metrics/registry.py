@@ -579,7 +579,7 @@ def _parameter_value(name: str, parameter: Parameter, given: object) -> Paramete
         name: of the metric, for messages.
         given: a text as a user wrote it, or such a value.
     """
-    # The range is of numbers alone; a choice has its list instead.
+    # A choice is converted by its list, anything else by the type of its default.
     kind: Any = type(parameter.default)
     if parameter.choices:
         kind = Literal[parameter.choices]

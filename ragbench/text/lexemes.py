@@ -125,10 +125,9 @@ def lexemes(text: str) -> list[Lexeme]:
     # Most texts have none of these, and the shorter pattern is faster.
     has_addresses = "@" in text or "://" in text or "www." in text
     pattern = _pattern_of_pieces(is_ascii=text.isascii(), has_addresses=has_addresses)
+    # Every group of the pattern is named, so that `lastgroup` is the kind.
     return [
-        # Every group of the pattern is named, so that `lastgroup` is the kind.
-        Lexeme(match.lastgroup or "", match[0], *match.span())
-        for match in pattern.finditer(text)
+        Lexeme(match.lastgroup or "", match[0], *match.span()) for match in pattern.finditer(text)
     ]
 
 

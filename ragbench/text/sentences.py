@@ -236,9 +236,9 @@ def touched(sentences: Iterable[Span], stretch: Span) -> Span | None:
         for sentence in sentences
         if sentence.start < stretch.end and stretch.start < sentence.end
     ]
-    # The sentences are in order, so that the first and the last one bound the rest.
     if not overlapping:
         return None
+    # The sentences are in order, so that the first and the last one bound the rest.
     return Span(overlapping[0].start, overlapping[-1].end)
 
 

@@ -114,9 +114,9 @@ def _history_table(history: History) -> Table:
             scale=metric.scale,
             breaks=break_places,
             width=max(_LEAST_WIDTH, width),
+            # Terminals without these signs get letters.
             plain=not can_show("▁"),
         )
-        # Terminals without these signs get letters.
         rows.append((metric.metric, oldest, newest, change, (mark, "red"), line))
     history_table = table(("metric", "first", "last", "change", "", "runs"), rows)
     # `table` puts all columns but the first to the right; a line is read from the left.

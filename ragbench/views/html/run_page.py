@@ -573,8 +573,8 @@ def _figure_text(value: Interval | str | int | float | None, unit: str) -> str:
 
     Numbers of one kind look alike in all columns.
     """
+    # Texts and intervals first; whole numbers are counts.
     if isinstance(value, str):
-        # Texts and intervals first; whole numbers are counts.
         return value
     if isinstance(value, Interval):
         return f"{page_number(value.low, unit)} – {page_number(value.high, unit)}"
