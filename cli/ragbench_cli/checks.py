@@ -282,12 +282,15 @@ def _packages_by_extra(requirements: Sequence[str]) -> dict[str, list[str]]:
         # An extra that is made of others asks for ragbench itself.
         if required is None or required["package"] == "ragbench":
             continue
+        # An empty name for the core.
         packages = by_extra.setdefault(extra["extra"] if extra else "", [])
         package = required["package"]
         features = required["features"] or ""
+        # With the packages of its features, as another package may have brought it without them.
         for name in (package, *_packages_of_features(package, features)):
             if name not in packages:
                 packages.append(name)
+    # In the order of names; some extras only join others, and are not shown.
     return {extra: by_extra[extra] for extra in sorted(by_extra) if extra not in _NOT_SHOWN}
 
 
@@ -463,9 +466,11 @@ def check_dataset(
     """
     with checks.trying("data reads"):
         encoding, _ = encoding_of(dataset)
+        # The whole dataset: some mistakes show only between cases, such as two equal questions.
         cases = list(read_cases(dataset, encoding=encoding, fields=fields))
         detail = counted(len(cases), "case")
         documents: list[Document] | None = None
+        # From here on an error is the corpus', and named so.
         checks.step = "corpus reads"
         try:
             documents = list(DocumentsBeside(dataset, corpus).read())

@@ -152,7 +152,8 @@ def is_hedged(beside: Beside) -> bool:
         return False
     if " or " in beside.reference or " or " in beside.query.lower():
         return False
-    # Among many other words an "or" parts something else.
+    # Among many other words an "or" parts something else. Three times the reference leaves room for
+    # three alternatives, and the 8 for the words around them.
     most_words = 3 * len(beside.right_words) + 8
     if len(beside.answer_words) > most_words:
         return False

@@ -170,6 +170,7 @@ class JudgePlan:
         self.metrics = tuple(metrics)
         self.repeats = repeats
         self.panel = tuple(panel)
+        # Metrics of one scorer share its object, so that its package is loaded once.
         targets = dict.fromkeys(metric.definition.scorer for metric in metrics)
         loaded: dict[str, JudgeScorer] = {place: load_attribute(place)() for place in targets}
         self._scorers = {metric.name: loaded[metric.definition.scorer] for metric in metrics}
@@ -233,6 +234,7 @@ class JudgePlan:
         unasked = not_asked(metric, trace)
         if unasked is not None:
             return JudgedCell(cell=unasked)
+        # Without a panel the one model judges, which needs no name.
         jurors = panel.jurors or (("", panel),)
         all_judgements: list[Judgement] = []
         cells: list[Cell] = []  # one a juror

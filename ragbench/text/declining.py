@@ -210,6 +210,7 @@ def _kind_beside(part: str, kinds_before: Sequence[str], languages: Sequence[str
     Args:
         languages: whose rules are tried.
     """
+    # The whole part: an opening may itself be a part of "please contact".
     if _matches_any(part, "sends_elsewhere", languages):
         return _SENDS_ELSEWHERE
     core = _without_opening(part, languages)
@@ -217,8 +218,10 @@ def _kind_beside(part: str, kinds_before: Sequence[str], languages: Sequence[str
         return _GOES_WITH
     if _matches_any(core, "goes_with", languages) or _matches_any(core, "limits", languages):
         return _GOES_WITH
+    # Only behind a refusal: by itself such a sentence says something.
     if _DECLINES in kinds_before and _matches_any(part, "concludes", languages):
         return _CONCLUDES
+    # The refusal must be the part right before: a sentence between them has ended it.
     if kinds_before[-1:] == [_DECLINES] and _matches_any(part, "goes_on", languages):
         return _CONCLUDES
     return _SAYS

@@ -201,11 +201,13 @@ class TextEncoder:
         An empty text counts as one token, so that it has a vector: that of the prefix.
         """
         offsets = self._model.offsets(text)
+        # The prefix is before each piece, so each has less room.
         room = self._max_length - len(self._model.encode(prefix).ids)
         if len(offsets) <= room:
             return [(text, max(1, len(offsets)))]
         pieces: list[tuple[str, int]] = []
         start = 0
+        # Cut at tokens and not at words: each piece is as long as the model can read.
         for first_token in range(0, len(offsets), room):
             end_token = min(first_token + room, len(offsets))
             # Between tokens may be white space: a piece goes on to where the next one begins.
@@ -248,6 +250,7 @@ def stated_pooling(folder: Path) -> Pooling | None:
         stated: object = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return None
+    # A file that is there and cannot be read is no model without one.
     except Exception as error:
         raise ConfigError(f"{path} cannot be read: {words_of(error)}") from error
     settings: dict[str, object] = {}
@@ -312,6 +315,7 @@ def find_onnx_files(
     folder = Path(model)
     if not folder.is_dir():
         raise ConfigError(f"'{model}' is neither a folder nor a name of the form owner/name")
+    # The tokenizer is at the top of every export, wherever the graph is.
     tokenizer = folder / TOKENIZER
     if tokenizer.is_file():
         for name in names:

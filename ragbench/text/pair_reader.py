@@ -141,8 +141,11 @@ def _head_by_labels(columns: int, labels: Sequence[str], name: str) -> _Head:
         ConfigError: it is not known which logit speaks for an answer.
     """
     entailing = _classes_with(labels, _ENTAILS)
+    # Entailment goes first: such models have two or three classes, and read the text before the
+    # question.
     if columns == len(labels) > 1 and len(entailing) == 1:
         return _Head(entailing[0], text_first=True)
+    # One logit is the score itself.
     if columns == 1:
         return _Head()
     if columns == 2:
@@ -247,6 +250,7 @@ class PairReader(PairModel):
         if self._logits is not None:
             columns = len(rows[self._logits])
             self._head = _head_by_labels(columns, _read_config(config).labels, str(model.parent))
+        # Neither logits of a pair nor both ends of a span: it answers nothing.
         elif self._start is None or self._end is None:
             outputs: list[str] = []
             for name, row in zip(self.outputs, rows, strict=True):
@@ -377,15 +381,18 @@ class LoadedReader:
                 "optimum-cli export onnx --model NAME FOLDER"
             )
         package = require("sentence_transformers", extra="sentence-transformers")
+        # The package raises either for a folder that it does not understand.
         try:
             self._model: Any = package.CrossEncoder(folder, device="cpu")
         except (ValueError, OSError) as error:
+            # Its messages may be pages long; 300 letters are any number that fits a few lines.
             problem = " ".join(str(error).split())[:300]
             raise ConfigError(
                 f"sentence-transformers cannot load the model '{folder}': {problem}"
             ) from error
         columns = int(self._model.config.num_labels)
         self._head = _head_by_labels(columns, config.labels, folder)
+        # Without training's dropout, which would give other logits at each call.
         self._model.model.eval()
 
     def length(self, first: str, second: str) -> int:

@@ -42,7 +42,9 @@ def parse_question(query: str) -> ParsedQuestion:
     """
     text = normalise(query)
     language = guess_language(query)
+    # In the question's order, as the pairs need it.
     tokens = tokenise(text)
+    # Only some languages have fillers; a question of fillers alone keeps them.
     if language in table("ragbench.text", "question")["fillers"]:
         tokens = _without_fillers(text, language) or tokens
     functional_tokens = function_tokens(language)
@@ -50,6 +52,7 @@ def parse_question(query: str) -> ParsedQuestion:
     if not content_tokens:
         content_tokens = tokens
     content_set = set(content_tokens)
+    # Pairs of common words alone are in every text.
     pairs = [pair for pair in pairwise(tokens) if not content_set.isdisjoint(pair)]
     wants_number = _RULES["wants_number"].search(text) is not None
     return ParsedQuestion(
@@ -137,11 +140,13 @@ def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> boo
     Args:
         query_tokens: the tokens of the question.
     """
+    # Before the text is read: nothing is asked for that could be missing.
     if kind is AnswerType.OTHER:
         return True
     plain = normalise(text)
     if kind is AnswerType.REASON:
         return _RULES["reason"].search(plain) is not None
+    # Scripts without capitals may hold a name at any place.
     if kind in _NAMED and _may_hold_any_name(text, kind):
         return True
     candidates: list[str]
@@ -155,6 +160,7 @@ def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> boo
         candidates = _RULES["capitalised"].findall(text)
         if kind is AnswerType.PERSON:
             candidates += _RULES["people"].findall(plain)
+    # A candidate that the question has itself answers nothing.
     return any(query_tokens.isdisjoint(tokenise(candidate)) for candidate in candidates)
 
 
@@ -248,6 +254,7 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
     A short answer is quoted from the sentence by it. Another result for any sentence needs another
     `SPANS_VERSION`.
     """
+    # Each token is compared with each candidate: a very long sentence would take seconds.
     if len(sentence) > _LONGEST_SENTENCE:
         return None
     query_tokens = frozenset(question.tokens)
@@ -264,6 +271,7 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
         if not query_tokens.isdisjoint(tokens):
             continue  # the question says it itself
         nearness = _nearness(span, words, query_places)
+        # Of equally near ones the first: `>` keeps it.
         if best_span is None or nearness > highest:
             best_span = span
             highest = nearness
@@ -338,6 +346,7 @@ def _possible_answers(query: str, language: str, sentence: str) -> Iterator[Span
         wants_year = _LOOK["which_year"].search(query) is not None
         for date in _LOOK["date"].finditer(sentence):
             start, end = date.span()
+            # "In which year" is answered by the year of a whole date alone.
             if wants_year:
                 year = _LOOK["a_year"].search(date[0])
                 if year is not None:

@@ -64,6 +64,7 @@ def rows_in(text: str, place: Span) -> Sequence[TableRow]:
 
     A place is a piece of evidence, which is often a part of one row but may quote a whole table.
     """
+    # The place may be within one row: then it is that one, and no other.
     row = row_around(text, place)
     if row is not None:
         return (row,)
@@ -75,6 +76,7 @@ def rows_in(text: str, place: Span) -> Sequence[TableRow]:
     for beginning in beginnings:
         position = place.start + beginning.start()
         row = row_around(text, Span(position, position + 1))
+        # Several lines may be cells of one row.
         if row is not None and row not in rows:
             rows.append(row)
     return rows
@@ -136,7 +138,9 @@ def _row_of_lines(text: str, place: Span) -> TableRow | None:
     """
     lines = _Lines(text)
     first = lines.number_at(place.start)
+    # The last letter of the place: its end is the position behind it.
     last = lines.number_at(max(place.start, place.end - 1))
+    # A line without cells of its own: the row may have a line for each cell.
     for number in range(first, last + 1):
         if not _has_cells(lines.line(number)):
             return _line_broken_row(lines, first, last)

@@ -126,6 +126,7 @@ def wording(text: str) -> Wording:
     other metrics, whose versions are raised with it.
     """
     plain = plain_letters(text)
+    # "1'000" is a number; every other apostrophe is left out, and a genitive with its s.
     if "'" in plain:
         plain = _GROUP_APOSTROPHE.sub(",", plain)
         plain = plain.replace("'s ", " ").replace("'", "")
@@ -133,8 +134,10 @@ def wording(text: str) -> Wording:
     if plain.isascii() and not _NAMES_BY_SIGNS.search(plain):
         words = tuple(plain.lower().translate(_LETTERS_ALONE).split())
         names_nothing = amount_words().naming.isdisjoint(words)
+        # Short texts are read whole: they may be a reference, whose identifiers count.
         if names_nothing and len(words) > _MOST_WORDS_READ_WHOLE:
             return Wording(words, (), ())
+    # After the quick way: Chinese numbers are beyond ASCII.
     plain = han_numbers_in_digits(plain)
     plain = _HALF_OF_DAY_WITH_POINTS.sub(r"\1m", plain)
     reader = _WordingReader(lexemes(plain))
@@ -268,12 +271,14 @@ class _WordingReader:
             return self._read_clock(position)
         if kind == "part":  # 3/4, with a slash or the sign of fractions
             numerator, denominator = re.split("[/⁄]", lexeme.raw)
+            # A denominator of 0 is no match of the pattern.
             share = float(numerator) / float(denominator)
             return self._read_fraction(position, share, position + 1)
         if kind in IDENTIFIER_KINDS:
             self._add_identifier(lexeme)
         elif kind == "day":
             self._add_day(lexeme)
+        # Of other signs, such as a dash, nothing is kept: they are read with what is around them.
         elif lexeme.raw in SIGN_WORDS:
             self._tokens.append(lexeme.word)
         return position + 1
@@ -398,6 +403,7 @@ class _WordingReader:
         behind = self._piece_at(end)
         if lexeme.kind == "number":
             number, place = _number_in_digits(lexeme.raw)
+            # Right behind: "3 rd" is a number and a word.
             if behind.word in _ORDINAL_ENDINGS and behind.is_right_behind(lexeme):
                 end += 1
             return _Figure(number, place, end)
@@ -414,6 +420,7 @@ class _WordingReader:
         digit = words.numbers.get(behind.word)
         if digit is None:
             digit = words.ordinals.get(behind.word, 0)
+        # A ten and a digit are one number, "twenty-two"; "five six" are two.
         if number >= 20 and 0 < digit < 10:
             return _Figure(number + digit, 1.0, end_of_second_word)
         return _Figure(number, 1.0, end)
@@ -472,6 +479,7 @@ class _WordingReader:
         words = self._words
         number, place, end = figure
         word_behind = self._word_at(end)
+        # 1 to 12 with a half of the day, up to 24 with "o'clock": other numbers are something else.
         if word_behind in HALVES_OF_DAY and number <= 12:
             minutes = _minutes_of_day(int(number), 0, word_behind)
             self._add_time_of_day(minutes)
@@ -479,6 +487,7 @@ class _WordingReader:
         if word_behind in O_CLOCK and number <= 24:
             self._add_time_of_day(60 * int(number))
             return end + 1
+        # The unit behind the number goes before a currency in front: "$5 million" has both.
         unit, behind = self._unit_at(end)
         is_money = unit is not None and unit.dimension in words.currencies
         word_before = self._word_at(position - 1)
@@ -492,6 +501,7 @@ class _WordingReader:
             place = 1.0
         if self._follows_half(behind):
             number += 0.5
+            # A half is exact to its tenth, as 1.5 is.
             place = 0.1
             behind += len(_AND_A_HALF)
             # The unit is before the half ("an hour and a half"), or behind it.
@@ -501,6 +511,7 @@ class _WordingReader:
         self._tokens.append(f"{number:.12g}")
         self._add_unit_words(end, behind)
         self._share_unit_of_range(amount, position)
+        # "1 hour 30 minutes" is one amount, the sum of its parts.
         if self._continues_last_amount(amount, position):
             begun = self._amounts.pop()
             amount = begun._replace(value=begun.value + amount.value, step=amount.step)
@@ -540,9 +551,11 @@ class _WordingReader:
             amount: the upper end; the lower one is the amount that was read last.
             position: of the amount's number.
         """
+        # Without a unit there is nothing to give, and without an earlier amount nobody to get it.
         if not amount.dimension or not self._amounts:
             return
         low = self._amounts[-1]
+        # The lower end has a unit of its own.
         if low.dimension:
             return
         between = self._piece_at(position - 1)
@@ -551,6 +564,7 @@ class _WordingReader:
             is_range = "between" in self._tokens[-_WORDS_FROM_BETWEEN:]  # "between 5 and 7 days"
         if not is_range or self._piece_at(position - 2).kind != "number":
             return
+        # From the amount itself, since a unit's size is not kept: value for each 1 that is written.
         unit_size = 1.0
         if amount.number:
             unit_size = amount.value / amount.number
@@ -617,6 +631,7 @@ class _WordingReader:
         if lexeme.raw == "-":  # "a 30-day period"
             position += 1
             lexeme = self._piece_at(position)
+        # "5 full days": a word may be between number and unit, unless it is a unit itself.
         if lexeme.word in words.between and lexeme.word not in words.units:
             position += 1
             lexeme = self._piece_at(position)
@@ -626,6 +641,7 @@ class _WordingReader:
             if unit is not None and unit.dimension == "time":
                 return Unit("working time", unit.size), end
             return None, position
+        # Two words first: "square metres" begins with a word that is no unit.
         end = position + 1
         two_words = f"{lexeme.word} {self._word_at(end)}"
         unit = words.units.get(two_words)
@@ -634,12 +650,14 @@ class _WordingReader:
         unit = self._unit_by_word(lexeme)
         if unit is None:
             return None, position
+        # Right behind only: "5 m 2" is no square.
         power = self._piece_at(end)
         if power.raw in ("^2", "^3") and power.is_right_behind(lexeme):
             exponent = int(power.raw[1])
             unit = unit.to_the_power(exponent)
             end += 1
         ratio_sign = self._piece_at(end)
+        # "kg per person" ends before the "per": a person is no unit.
         if ratio_sign.raw == "/" or ratio_sign.word in ("per", "pro"):
             denominator = self._unit_by_word(self._piece_at(end + 1))
             if denominator is not None:

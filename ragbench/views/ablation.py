@@ -174,6 +174,7 @@ def _answer_table(ablation: Ablation) -> Section:
     """
     columns = ["variant", "answered", "declined", "failed", "time p50", "time p95"]
     answers = [variant.answers for variant in ablation.variants if variant.answers is not None]
+    # One column for all variants, so that a variant without a cost has a dash.
     has_cost = any(answer.cost is not None for answer in answers)
     if has_cost:
         unit = ablation.currency or "cost"
@@ -181,6 +182,7 @@ def _answer_table(ablation: Ablation) -> Section:
     rows: list[Sequence[object]] = []
     for variant in ablation.variants:
         answer = variant.answers
+        # A variant that generation was not asked about.
         if answer is None:
             continue
         row = [

@@ -148,6 +148,7 @@ def _decider_sentence(answers: AnswerCounts, judge: str) -> str:
         name += f" {shown_line(judge, longest=_LONGEST_NAME)}"
     if not answers.by_label:
         name += " (not checked by labels)"
+    # One decider for all answers needs no numbers.
     if answers.by_judge == answers.answers:
         return f"Decided by {name}."
     if answers.by_label == answers.answers:

@@ -95,6 +95,7 @@ def difference_cells(metric: MetricComparison, difference: Difference) -> Differ
 
     Where the runs measured no case in common, the means are each run's own.
     """
+    # Each run's own means, so that the table has figures at all.
     before = difference.before
     after = difference.after
     if not difference.cases:
@@ -129,8 +130,10 @@ def result_lines(comparison: Comparison) -> Iterator[str]:
     # Labels of people decide the differences that they correct.
     corrections: dict[tuple[str, ...], Correction] = {}
     for correction in comparison.corrections:
+        # By metric and runs: a metric may be corrected for one pair only.
         corrections[correction.metric, *correction.runs] = correction
     for correction in corrections.values():
+        # A correction of a single run is no difference.
         if len(correction.runs) > 1:
             yield corrected_text(correction)
 
@@ -145,6 +148,7 @@ def result_lines(comparison: Comparison) -> Iterator[str]:
         else:
             alike.append(run.mark)
     if alike:
+        # Metrics with a difference that could be tested, significant or not.
         tested = sum(bool(metric.differences) for metric in comparison.metrics)
         metrics = counted(tested, "metric")
         yield f"{', '.join(alike)} against {first}: no significant difference in {metrics}"
@@ -164,6 +168,7 @@ def _significant_metrics(
     # The worse ones are read first.
     names_by_way: dict[str, list[str]] = {"worse": [], "better": [], "different": []}
     for metric in comparison.metrics:
+        # Labels of people decide it, in a line of its own.
         if (metric.name, *pair) in corrections:
             continue
         for difference in metric.differences:
@@ -199,6 +204,7 @@ def family_text(comparison: Comparison) -> str:
     settings = comparison.settings
     directions = {metric.direction for metric in comparison.metrics if metric.differences}
     or_larger = ""
+    # Of a metric without a better side the mark means "larger".
     if Direction.NEITHER in directions:
         or_larger = " (or larger, where neither side is better)"
     tests = settings["family"]
@@ -338,10 +344,12 @@ def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
     There is one for each pair of runs, over the cases that both measured. A metric of which no
     difference can be computed has one row, with each run's own figure.
     """
+    # A dash in each column of a pair.
     if not metric.differences:
         scores = [number_text(figure.score, metric.unit) for figure in metric.figures]
         yield (metric.name, *scores, "-", "-", Markup(), "-", "-", "-")
     ends = [(change.difference, change.low, change.high) for change in metric.differences]
+    # Drawn together, since they share one axis.
     drawings = charts.differences(ends)
     for difference, drawing in zip(metric.differences, drawings, strict=True):
         cells = difference_cells(metric, difference)
@@ -351,6 +359,7 @@ def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
         means = {figure.run: "" for figure in metric.figures}
         means[mark] = cells.first
         means[other_mark] = cells.second
+        # The mark of the run that is worse is behind the mean of the better one.
         if other_mark in metric.figure_of(mark).better_than:
             means[mark] += f" ^{other_mark}"
         if mark in metric.figure_of(other_mark).better_than:

@@ -193,6 +193,7 @@ def _section_lines(section: Section, hashes: str) -> Iterator[str]:
         hashes: the sign of its heading, such as ``####``.
     """
     yield f"{hashes} {markdown_text(section.title)}"
+    # Blank lines part the blocks: Markdown joins them else.
     if section.lines:
         yield ""
         for line in section.lines:
@@ -277,6 +278,7 @@ def ids_text(change: IdChange | None, gold: Collection[str] = ()) -> str:
         return "unknown"
     if change.is_none:
         return "the same"
+    # In this order: a lost chunk is the likeliest reason of a lower score.
     ids_by_kind = {
         "lost": [_id_text(id, str(rank), gold) for id, rank in change.lost],
         "gained": [_id_text(id, str(rank), gold) for id, rank in change.gained],

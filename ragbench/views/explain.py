@@ -66,6 +66,7 @@ def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[Labell
     story = row.story
     assert story is not None
     yield from _question_lines(row, story, longest=_LONGEST, turns=_MOST_TURNS)
+    # A hop is a stage that the case went through.
     for hop in story.hops:
         yield hop.stage, hop_text(hop)
     yield from _gold_lines(story)

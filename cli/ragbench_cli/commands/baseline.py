@@ -65,6 +65,7 @@ def set_(options: SetOptions, json: JsonOption = False) -> None:
     """
     scores = [read_run(run) for run in options.runs]
     baseline = baseline_of(scores)
+    # All mistakes in --limits before the baseline is written: half of the files would mislead.
     limits = options.limits
     if limits is not None and len(scores) < 2:
         raise ConfigError("--limits needs two or more runs of one system: one shows no noise")
@@ -78,6 +79,7 @@ def set_(options: SetOptions, json: JsonOption = False) -> None:
         command_line = ["baseline", "set"]  # the file names the command that wrote it
         command_line += [run.source for run in scores]
         command_line += ["-o", str(options.out), "--limits", str(limits)]
+        # From the folder of the limits, as they are committed beside the baseline.
         baseline_path = Path(os.path.relpath(options.out, limits.parent)).as_posix()
         text = limits_yaml(fitted, scores, command_line, baseline_path)
         from ragbench_cli.schemas import schema_bytes, schema_line, schema_path
@@ -98,6 +100,7 @@ def set_(options: SetOptions, json: JsonOption = False) -> None:
         console.say(_size_text(baseline))
         for limit in fitted:
             console.say(f"{limit.metric}: {limit_line(limit)}")
+    # The last run stands for all: they are of one system.
     _warn_of_run(scores[-1])
 
 

@@ -79,6 +79,7 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
         report = evaluated.report
         folder = evaluated.folder
         dry_run = evaluated.models.dry_run
+        # The estimate is the result: nothing was asked, so there is no report.
         if dry_run is not None:
             from ragbench_cli.models import show_estimate
 
@@ -89,12 +90,14 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
             from ragbench.verbs.label import corrected_report
 
             corrected = corrected_report(report, folder, book)
+            # Notes that the labels added, for standard error: the report has all notes.
             notes_on_labels = corrected.notes[len(report.notes) :]
             report = corrected
         # Without a case in the files the run was complete before, and so may its reports be.
         if files.count or not are_written(report, folder):
             # Cases were collected without labels: what these decide is read from the run.
             write_reports(report, folder, None if book is not None else files)
+    # The file that was just written, byte for byte, so that both are the same.
     if json:
         console.write_json([(folder / "report.json").read_bytes()])
     elif options.quiet:
@@ -102,11 +105,13 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
     else:
         print_report(report, is_full=False)
     invocation = context.ensure_object(Invocation)
+    # The failed cases of this run: --fresh would throw the others away.
     retry_command = partial(invocation.again, "--retry-failed", without="--fresh")
     code, problem = _exit_code_and_problem(report, options.asking.max_error_rate, retry_command)
     if not options.quiet:
         _say_of_labels(notes_on_labels)
         _say_places(report, folder)
+        # The problem names the same command already.
         if "--retry-failed" not in problem:
             place = shlex.quote(str(folder))
             _say_next_step(report, place, retry_command, is_asked=evaluated.asked_a_rag)
@@ -224,10 +229,12 @@ def _exit_code_and_problem(
     """
     from ragbench.metrics.matching import NOT_COMPARABLE
 
+    # Without a value at all nothing else matters.
     problem = _dead_stages_problem(report) or _valueless_metrics_problem(report, retry_command)
     if problem:
         return ExitCode.CANNOT_RUN, problem
     if max_error_rate is not None:
+        # Of all cases of the dataset, also those that no stage was asked about.
         cases = report.manifest["dataset"]["cases"]
         failing = [stage for stage in report.stages if stage.failed > max_error_rate * cases]
         if failing:
@@ -517,21 +524,26 @@ class _Opened:
         system = options.system
         measuring = options.measuring
         stack.enter_context(console.users_code())  # a file of the user's own may print
+        # First of all: the metrics decide which packages and models are needed.
         models = with_judge(options.models)
         self.metrics = _chosen_metrics(measuring.metrics, models)
+        # Entered before anything is opened, since it notes the files that the system reads.
         self.watch = stack.enter_context(Watch())
         self.stopped = stack.enter_context(console.stop_on_signal())
         self.source = stack.enter_context(opened_source(cases, system, options.records.only))
         info = self.source.info
+        # Known only once the dataset is read: expectations add their metric.
         if info.has_expectations:
             self.metrics = _chosen_metrics(measuring.metrics, models, has_expectations=True)
         is_recorded = bool(info.recorded) and not cases.ask_again
+        # No system and no answers: ragbench.yaml may describe a service.
         if system.rag is None and system.pipeline is None and not is_recorded:
             named = configured_rag(models.llm.config)
             system = structs.replace(system, rag=named.spec, rag_args=named.arguments)
             if system.rag is None:
                 raise no_system(cases, info)
         self.options = structs.replace(options, system=system)
+        # Again, as the RAG of the configuration is known only now.
         _check_repeats(self.options, system.rag)
         self.models = ModelsInUse(models, self.metrics, stack)
         self.validator: Validator | None = None

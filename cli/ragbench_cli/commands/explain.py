@@ -200,7 +200,9 @@ def _replay_run(run: Path, case: str | None, options: ReplayOptions, *, as_json:
     budget = budget_of(options.max_cost)
     chosen = chosen_system(rag, options.pipeline, rag_args, beside, budget=budget)
     with console.users_code(), chosen as system:
+        # A replay is always of a system that is asked.
         assert system.rag is not None
+        # A pipeline has documents of its own; for others those beside the dataset are tried.
         documents = system.documents or partial(_read_if_there, beside)
         plan = plan_replay(run, case=case, most=options.most, documents=documents)
         with Answering(system.rag) as answering:  # refuses a RAG that cannot be asked so

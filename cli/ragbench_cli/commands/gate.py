@@ -164,6 +164,7 @@ def _demanded_config(options: GateOptions) -> GateConfig:
     from ragbench.gate.config import OPTIONS, demanded
 
     asks_again = options.settle or options.reask_baseline
+    # Options of asking again without an option that asks would be ignored.
     has_stray_options = options.ask is not None and not asks_again
     has_stray_limit = options.max_asked is not None and not options.settle
     if has_stray_options or has_stray_limit:
@@ -181,6 +182,7 @@ def _demanded_config(options: GateOptions) -> GateConfig:
         labels=options.labelled.labels or (),
         **limits,
     )
+    # Both change the figures of a check: their effects could not be told apart.
     if options.settle and config.labels:
         raise ConfigError(
             "--rerun-inconclusive asks the systems again, --labels people: choose one"
@@ -196,6 +198,7 @@ def _judged_run(options: GateOptions, config: GateConfig) -> GateResult:
     """
     from ragbench.verbs.gate import gate_run
 
+    # The usual gate: stored scores are compared, and nobody is asked.
     if not (options.settle or options.reask_baseline):
         return gate_run(options.run, config)
     from ragbench_cli.settle import reasked_baseline, settled_gate  # few gates ask a system

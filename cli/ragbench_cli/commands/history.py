@@ -58,6 +58,7 @@ def _history_blocks(history: History) -> Blocks:
     for metric in history.metrics:
         if metric.fall is not None:
             falls.append((fall_line(metric.metric, metric.fall), "red"))
+        # Such metrics have no row in the table, and are named below it.
         if not _is_measured(metric):
             unmeasured.append(metric.metric)
     yield from paragraph("fell", falls)

@@ -64,12 +64,14 @@ def write_scaffold(
     files_to_write: dict[str, bytes] = {}
     for name, template in template_names.items():
         files_to_write[name] = (templates / template).read_bytes()
+    # Given content goes before a template of the same name.
     if contents is not None:
         files_to_write.update(contents)
     files_to_write = _with_schemas(files_to_write)
     written: list[str] = []
     existing: list[str] = []
     for name, content in files_to_write.items():
+        # What the user has edited stays, unless he asks for a new beginning.
         if (folder / name).exists() and not force:
             existing.append(name)
             continue

@@ -69,6 +69,7 @@ def command(options: JudgeCardOptions, judge: JudgeChoice, json: JsonOption = Fa
     metric = parse_metric(options.metric)
     probes = probes_named(options.probes.split(","))
     selection = Selection(limit=options.limit, sample=options.sample, seed=options.seed)
+    # Read whole, so that a sample is drawn of all claims.
     claims = tuple(selection.apply(read_labels(options.labels, metric.name)))
     choice = ModelChoice(**structs.asdict(judge), repeats=options.repeats)
     with console.stop_on_signal() as stopped, ExitStack() as stack:
@@ -77,6 +78,7 @@ def command(options: JudgeCardOptions, judge: JudgeChoice, json: JsonOption = Fa
         dry_run = models.dry_run
         if judging is None:
             raise ConfigError(f"{metric.name} asks no model: there is no judge to measure")
+        # The calls are counted by the same code that makes them.
         if dry_run is not None:
             rehearse_card(claims, metric, judging, dry_run, probes=probes)
             show_estimate(dry_run.estimate(), dry_run.cases, as_json=json)

@@ -138,6 +138,8 @@ class Session:
         self.by = by
         self.shows_judge = shows_judge
         labelled = {label.item for label in self.book().labels if by in ("", label.by)}
+        # Of all drawn answers, also those that earlier sessions have labelled: a person sees the
+        # whole.
         self._total = 0
         self._open: list[tuple[LabelTask, Judged]] = []
         """The answers that have no label yet, in the order in which they are shown."""
@@ -219,6 +221,8 @@ class Session:
         try:
             with open_private(self.path, "a+b") as file:
                 end = file.tell()
+                # Noted before the line is written, so that undoing also takes a line end that is
+                # added here.
                 self._ends_before.append(end)
                 if end:
                     file.seek(-1, os.SEEK_END)
@@ -236,6 +240,7 @@ class Session:
         something else.
         """
         console.data_console().clear()
+        # The answer that is labelled now, counted from 1.
         place = self._total - self.left + 1
         typer.echo(f"{place:,} of {self._total:,}  {self.drawn.metric.name}  by {self.by}")
         _print_block("Question", task.question)

@@ -160,12 +160,14 @@ def _questions_of_lines(text: str, name: str) -> list[_Question]:
         if not line:
             continue
         row: dict[str, Any] = {"query": line}
+        # A question in plain text does not begin with a brace.
         if line.startswith("{"):
             row = {}
             with suppress(Exception):  # whatever it raises, the line is reported below
                 row = json.loads(line)
         query = row.get("query")
         if isinstance(query, str):
+            # Either name of an id; else the number of the line, which is unique.
             id_ = row.get("id", row.get("query_id", number))
             questions.append(_Question(str(id_), query))
         else:

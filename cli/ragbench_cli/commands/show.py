@@ -515,6 +515,7 @@ def operator(
     if full_name not in registries:
         raise ConfigError(f"unknown operator '{name}'.{listed_names(name, sorted(registries))}")
     registry = registries[full_name]
+    # The registry knows a reranker without the prefix; the user is shown the full name.
     registered_name = full_name
     if registry.kind == "rerankers":
         registered_name = full_name.removeprefix("rerank.")
@@ -578,6 +579,7 @@ def _kind_text(schema: dict[str, Any]) -> str:
 
     Users of YAML need not know schemas.
     """
+    # From the narrowest form to the widest: a schema may have a type beside its choices.
     if "enum" in schema:
         values = [str(value) for value in schema["enum"]]
         return f"one of {', '.join(values)}"
