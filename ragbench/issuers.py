@@ -141,9 +141,12 @@ class _Shapes:
         if "holds" in entry:
             # ":AA" of a key with a colon: the run of its end begins with "AA".
             parts = re.findall(f"[{_CHARACTERS}]+", entry["holds"])
+            # The longest part: a short one would be in many texts.
             self.by_part.append((max(parts, key=len), shape))
             return
         for beginning in entry["begins"]:
+            # The beginning up to its first sign is a whole word; without a sign it is the start of
+            # one.
             parts = re.split("[^A-Za-z0-9]", beginning.lstrip("_"), maxsplit=1)
             word = parts[0]
             is_ended_by_sign = len(parts) == 2

@@ -105,6 +105,7 @@ def mask_url(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return MASK
+    # From the right: a password may hold an "@" itself.
     if "@" in parts.netloc:
         host = parts.netloc.rpartition("@")[2]
         parts = parts._replace(netloc=f"{MASK}@{host}")
@@ -117,6 +118,7 @@ def mask_url(url: str) -> str:
             parameters.append((name, MASK))
         else:
             parameters.append((name, value))
+    # Written anew only with a secret, as that changes how letters are escaped.
     if has_secrets:
         parts = parts._replace(query=urlencode(parameters, safe="*"))
     return urlunsplit(parts)
@@ -318,6 +320,7 @@ class _Secrets:
         """
         now = time.monotonic()
         variables = len(os.environ)
+        # A new variable changes their number; a changed value shows after the time is over.
         if variables == self._variables and now < self._valid_until:
             return self._forms
         with self._lock:
@@ -421,6 +424,7 @@ def _escaped_forms(value: str) -> set[str]:
     """
     from urllib.parse import quote, quote_plus
 
+    # Each as its writer makes it, whatever file it then is in.
     plain = {
         value,
         json.dumps(value)[1:-1],
@@ -435,6 +439,7 @@ def _escaped_forms(value: str) -> set[str]:
         value.replace("'", "'\"'\"'"),
     }
     # And each within JSON again, as in a command line in a manifest.
+    # Twice: a command line is a text of shell within JSON.
     in_json = {json.dumps(form)[1:-1] for form in plain}
     return plain | in_json
 

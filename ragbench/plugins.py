@@ -228,6 +228,7 @@ def extra_problem(extra: str, begins: Callable[[str], None] | None = None) -> st
     try:
         for module in extras().get(extra, ()):
             package = module.partition(".")[0]
+            # Before the import: a crash must leave the name behind.
             if begins is not None:
                 begins(installed_name(package))
             if package == "ragas":
@@ -516,6 +517,7 @@ def _module_by_name(name: str, root: Path) -> types.ModuleType:
             ) from None
         raise _import_failure(name, error) from error
     except BaseException as error:
+        # The user's Ctrl-C is no mistake of the module.
         if is_users_interruption(error):
             raise
         raise _import_failure(name, error) from error
@@ -654,6 +656,7 @@ def is_users_interruption(error: BaseException) -> bool:
     if handler_code is None:
         return True
     raised_in = None
+    # The last frame is the one that raised.
     for frame, _ in traceback.walk_tb(error.__traceback__):
         raised_in = frame.f_code
     return raised_in is handler_code

@@ -102,8 +102,10 @@ def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Exported) -> t
         line = text.encode("ascii") + b"\n"
         lines.write(line)
         fields = sum(value is not None for value in row.values())
+        # Only more counts, so that of equal lines the first is taken.
         if fields > most_fields:
             most_fields = fields
+            # Its place among the lines that are written, without the cases left out.
             fullest_position = tally.written
             fullest_line = line
         tally.written += 1

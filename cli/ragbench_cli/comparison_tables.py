@@ -97,6 +97,7 @@ def gate_blocks(verdict: GateResult) -> Blocks:
     not_judged = [check for check in verdict.checks if check.outcome is GateOutcome.NOT_JUDGED]
     if not_judged:
         yield styled(("not held  ", "dim"), _not_judged_text(not_judged))
+    # What could not be compared is no check, and explains why one is missing.
     refusals: list[Cell] = [(refusal_text(refusal), "yellow") for refusal in verdict.refusals]
     yield from paragraph("not compared", refusals)
 
@@ -109,6 +110,7 @@ def gate_blocks(verdict: GateResult) -> Blocks:
         yield from corrected_blocks(corrections)
     yield from _unfulfilled_blocks(verdict)
 
+    # A failed gate has cases to look at; any other has a reason at most.
     if verdict.outcome is GateOutcome.FAILED:
         yield from _lost_blocks(verdict)
     else:
@@ -286,11 +288,13 @@ def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blo
     for line in result_lines(comparison):
         yield styled((line, "bold"))
     yield ""
+    # Marks stand for the runs in all tables below.
     for run in comparison.runs:
         yield styled((f"{run.mark}  ", "bold"), run_text(run))
     metrics: Sequence[MetricComparison] = comparison.metrics
     if not named:
         metrics = _main_metrics(comparison)
+    # Counted for the legend, which names the option that shows them.
     hidden = len(comparison.metrics) - len(metrics)
     yield ""
     yield _metric_table(comparison, metrics)
@@ -437,6 +441,7 @@ def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -
     marks = [run.mark for run in comparison.runs]
     names = [shown_line(metric.name) for metric in metrics]
     scores = _score_rows(metrics, raised=can_show("ᵃ"))
+    # The table of three or more runs: its rows are the runs, so scores are turned.
     if len(marks) > 2:
         wide_table = table(("run", *names), zip(marks, *scores, strict=True))
         # Scores of many metrics are folded rather than cut.
@@ -445,6 +450,7 @@ def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -
         return wide_table
     rows: list[Sequence[Cell]] = []
     for name, metric, figures in zip(names, metrics, scores, strict=True):
+        # No case in common, or a metric that cannot be tested.
         if not metric.differences:
             rows.append((name, *figures, "-", "-", "-", "-"))
             continue
@@ -460,6 +466,7 @@ def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -
         ("metric", mark, other_mark, f"{other_mark} - {mark}", "interval", "p", "in both"),
         rows,
         missed=("in both", "interval", "p"),
+        # A long name may lose its end before a column of figures goes.
         spare=max(0, longest_name - _LONGEST_ID),
     )
     metric_table.columns[0].max_width = _LONGEST_ID

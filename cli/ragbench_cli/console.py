@@ -151,11 +151,15 @@ def users_code() -> Generator[None]:
     block, even if the code has closed them. ``os._exit()`` raises SystemExit: as an end of the
     process it would leave no results, and exit code 0.
     """
+    # Processes that the code forks inherit the changed `os._exit`: the number tells them from this
+    # one.
     process = os.getpid()
     exit_at_once = os._exit
 
     errors: TextIO = styled_stream(sys.stderr)
+    # What was printed so far must come before the user's output.
     sys.stdout.flush()
+    # The real streams of the process, since programs that the code starts write there.
     copies: dict[int, int] = {}
     with contextlib.suppress(OSError):  # one of them is closed
         copies[_ERRORS] = os.dup(_ERRORS)
@@ -172,6 +176,7 @@ def users_code() -> Generator[None]:
     finally:
         os._exit = exit_at_once
         _flush_held_back()
+        # Put back even where the code has closed or replaced the streams.
         for number, copy in copies.items():
             with contextlib.suppress(OSError):  # the code has closed all files of the process
                 os.dup2(copy, number)
@@ -231,7 +236,9 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
         is_heeded = True
         return is_requested
 
+    # A thread of its own, since the main one may wait for a call.
     deadline = threading.Timer(_LAST_SECONDS, _interrupt, [threading.get_ident()])
+    # The timer must not keep Python alive once the command is through.
     deadline.daemon = True
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
@@ -252,6 +259,7 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
                 "Once more stops at once."
             )
 
+    # Put back at the end, since pytest and notebooks have handlers of their own.
     earlier_handlers = {
         number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
     }

@@ -215,6 +215,7 @@ def _single_value(parameter: Any, values: list[str]) -> str:
         if any(value.startswith("+") for value in values):
             return f"+{joined}"
         return joined
+    # The same value twice is harmless, as in a script that adds its options.
     if len(set(values)) > 1:
         quoted = " and ".join(f"'{value}'" for value in values)
         flag = long_name(parameter)

@@ -261,8 +261,10 @@ def with_judge(choice: ModelChoice) -> ModelChoice:
         judge = _configured_judge(choice.llm.config)
         if judge is not None and judge != NO_JUDGE:
             judge = choice.llm.model or judge  # an option goes before the file
+    # "off" leaves everything to the comparison of words.
     if judge is None or judge == NO_JUDGE:
         return structs.replace(choice, judge=None)
+    # An option for each of two models: which one judges would be a guess.
     if choice.llm.model not in (None, judge):
         raise ConfigError(
             f"--judge {judge} and --llm-model {choice.llm.model} name two models, and a command "
@@ -285,6 +287,7 @@ def _configured_judge(config: Path | None) -> str | None:
         return None
     if judge is False:  # YAML reads off so
         return NO_JUDGE
+    # YAML may give a number or a list here.
     if not isinstance(judge, str) or not judge.strip():
         message = "must be the name of a model, such as 'judge: qwen3'; its address goes under llm"
         raise DataError([file.problem(("judge",), message)])
@@ -299,6 +302,7 @@ def configured_rubrics(config: Path | None) -> dict[str, str]:
     Raises:
         DataError: one has no words.
     """
+    # Rubrics are optional: without a file or section there are none.
     file = config_file(config)
     if file is None:
         return {}
@@ -333,6 +337,7 @@ class ModelsInUse:
         from ragbench.llm.session import LLMSession
 
         needs: set[Need] = set()
+        # What any metric needs: one model serves all of them.
         for metric in metrics:
             needs |= metric.definition.needs
         budget = budget_of(choice.max_cost, choice.max_cost_run)
@@ -351,7 +356,9 @@ class ModelsInUse:
             panel = choice.llm.panel(choice.panel)
         if Need.EMBEDDINGS in needs:
             embeddings = _if_named(partial(choice.llm.embeddings, judge))
+        # Further judges are asked only by metrics that ask a language model.
         jurors = panel if Need.LLM in needs else ()
+        # The clients are opened at the first call: a run from stored answers needs no connection.
         opening = partial(self._open_clients, embeddings, jurors)
         self.session = stack.enter_context(LLMSession(opening))
         self.dry_run: DryRun | None = None
@@ -364,6 +371,7 @@ class ModelsInUse:
         if any(metric.is_judged for metric in metrics):
             from ragbench.stages.judge import Judging
 
+            # None: the calls are made.
             rehearsal = None
             if self.dry_run is not None:
                 rehearsal = self.dry_run.all
@@ -446,6 +454,7 @@ def booked_run(
     from ragbench.llm.budget import CALLS, CallBook, Receipt
 
     book = CallBook(folder)
+    # Calls are booked while they are made, so that a killed command leaves them behind.
     models.budget.book = book
     try:
         yield
@@ -455,12 +464,15 @@ def booked_run(
         ) from error
     except LLMStoppedError as error:
         text = f"{error}\nFinished cases are stored in {folder}: ragbench report {folder}"
+        # The same type of error, so that whoever catches it by its type still does.
         raise type(error)(text, status=error.status) from error
     finally:
         sessions = [models.session, *(chat.session for chat in stage_chats)]
+        # A session that was never opened has asked nothing.
         receipts = [session.receipt() for session in sessions if session.is_open]
         # Calls of a command that was killed may be in the folder.
         is_booked = (folder / CALLS).exists()
+        # Neither calls of this command nor of an earlier one: nothing to write.
         if receipts or is_booked:
             receipt = Receipt.of(receipts)
             if folder.is_dir() and (receipt.lines or is_booked):
@@ -470,6 +482,7 @@ def booked_run(
                         book.close(receipt)
                 except RunError:  # another command holds the folder, and its book is its own
                     book.close(receipt)
+            # A quiet command keeps its books all the same.
             if not quiet:
                 say_receipt(receipt, models.session.not_sent())
 
@@ -482,6 +495,7 @@ def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> 
     Args:
         not_sent: parameters that the endpoint refuses, each with its words.
     """
+    # No calls: a run without models says nothing of them.
     if not receipt.lines:
         return
     calls = sum(line.calls for line in receipt.lines)
@@ -502,6 +516,7 @@ def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> 
         f"asked   {counted(calls, 'call')} ({cached:,} kept from before, {failed:,} failed) in "
         f"{counted(requests, 'request')}; {tokens}; cost {cost}"
     )
+    # Requests whose answer never came may be billed all the same.
     if receipt.unconfirmed:
         amount = f"up to {receipt.unconfirmed:.4f}"
         likely = receipt.unconfirmed_estimate
@@ -571,6 +586,7 @@ def _estimate_rows(estimate: JudgingEstimate) -> Iterator[Sequence[str]]:
 
     Tokens and cost are from the least to the most that they may be.
     """
+    # With a single model its name is on the screen already.
     is_panel = len({line.model for line in estimate.least.lines}) > 1
     for least, most in zip(estimate.least.lines, estimate.most.lines, strict=True):
         name = f"  {least.purpose}"

@@ -198,12 +198,15 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
     records: dict[str, type] = {name: kind for name, kind in hints.items() if _is_record(kind)}
     parameters: dict[str, inspect.Parameter] = {}
     places: dict[str, tuple[type, str]] = {}
+    # In the order of the command's parameters, which is that of its help.
     for name, parameter in inspect.signature(command).parameters.items():
+        # A plain parameter stays as it is, given by its name.
         if name not in records:
             parameters[name] = parameter.replace(annotation=hints[name], kind=_BY_NAME)
             continue
         for record, record_field in _options_of(records[name]):
             option_name = record_field.option
+            # For the help, which is read from the record's source only when it is shown.
             places[option_name] = record, record_field.name
             parameters[option_name] = inspect.Parameter(
                 option_name,

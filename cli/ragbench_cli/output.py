@@ -248,6 +248,7 @@ def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
     lines: list[str] = []
     for line in textwrap.wrap(text, text_width, break_on_hyphens=False):
         lines.append(text_margin + line)
+    # A name without room beside it gets a line of its own above the text.
     if len(name) >= width or not lines:
         lines.insert(0, margin + name)
     else:
@@ -340,6 +341,7 @@ class Output(Record):
         from ragbench.io.atomic import write_whole
         from ragbench.views.document import markdown
 
+        # Most calls want neither: the screen has its own form.
         if self.md is None and not self.page.is_wanted:
             return ""
         built_document = document()

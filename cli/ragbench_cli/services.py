@@ -95,6 +95,7 @@ def configured_rag(config: Path | None) -> NamedRag:
     """
     from ragbench_cli.models import config_file
 
+    # Without a section the options alone name the RAG.
     file = config_file(config)
     if file is None:
         return NamedRag(None, None)
@@ -167,6 +168,7 @@ def _check_section(spec: str, method: object, arguments: Mapping[str, Any]) -> N
         if service is None:
             raise ConfigError(f"'{spec}' is not an address such as https://host/ask")
     limits = {name: arguments[name] for name in ("timeout", "retries") if name in arguments}
+    # Limits are checked by the code that uses them, so that both refuse the same.
     check_patience(**limits)
     mapping = {key: arguments.get(key) for key in ("send", "take", "headers")}
     # A bare address is a service of ragbench's own form, which needs no mapping.

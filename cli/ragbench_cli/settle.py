@@ -372,6 +372,7 @@ def base_checkout(baseline: RunScores, folder: Path) -> Generator[Path]:
     Gives the folder in it that corresponds to the working directory, which may be below the
     repository's root.
     """
+    # Uncommitted changes are in no checkout: it would be another system.
     if baseline.commit is None or baseline.dirty:
         why = "knows no commit"
         if baseline.commit:
@@ -380,16 +381,20 @@ def base_checkout(baseline: RunScores, folder: Path) -> Generator[Path]:
             f"the baseline {baseline.source} {why}, so its system cannot be asked again: make it "
             "from a commit"
         )
+    # One place for each question: two checkouts of it at once would disturb each other.
     place = folder / "base"
     # What a command that was killed left behind would be in the way.
     _git("worktree", "prune")
     if place.exists():
         with suppress(ConfigError):
             _git("worktree", "remove", "--force", str(place))
+    # Detached, so that no branch is moved; --force, in case a removed one is still registered.
     _git("worktree", "add", "--detach", "--force", str(place), baseline.commit)
     try:
+        # The same folder below the root as the one that the user is in.
         yield place / _git("rev-parse", "--show-prefix")
     finally:
+        # What cannot be removed is left for the next command, which prunes it.
         with suppress(ConfigError):
             _git("worktree", "remove", "--force", str(place))
 

@@ -79,9 +79,11 @@ class Opened(NamedTuple):
             effort: how hard the store's index looks now.
             threshold: the least score of a chunk; None for none.
         """
+        # None where a side is missing: tuning then leaves out searches that need it.
         weight: float | None = None
         dense: DenseStrategy | None = None
         sparse: Strategy | None = None
+        # Both sides of one hybrid search, so that they share the embedder.
         if self.has_vectors and self.has_words:
             hybrid = cast("HybridStrategy", self.strategy("hybrid"))
             dense = cast("DenseStrategy", hybrid.dense)
@@ -170,6 +172,7 @@ class SearchChoice(Record):
         database = open_database(self.store)
         settings = self.settings
         environment = dict(os.environ)
+        # The index of words is made once and kept there.
         if self.sparse_cache is not None:
             environment["RAGBENCH_BM25_CACHE"] = self.sparse_cache
         with RetrievalEngine(
@@ -180,6 +183,7 @@ class SearchChoice(Record):
             allow_incomplete=self.allow_incomplete,
         ) as engine:
             collection = engine.collection(self.where.collection or only_collection(database))
+            # A field that no chunk has finds nothing: the user is warned first.
             _warn_of(filter_problem(collection.store, filters))
             strategy = settings.strategy
             has_vectors = collection.has_vectors
@@ -202,6 +206,7 @@ class SearchChoice(Record):
         another one would find nothing of sense.
         """
         where = self.where
+        # By vectors unless the user names another way: words may not be indexed there.
         strategy_name = self._named_strategy or "dense"
         native = native_of(where.native_filter)
         if embedder is None and strategy_name != "sparse":

@@ -112,10 +112,12 @@ def no_system(choice: SourceChoice, source: SourceInfo) -> ConfigError:
     if source.recorded:
         lacking = "--ask-again asks a system instead of reading the recorded answers"
     else:
+        # A stream has no number of cases.
         cases = "cases"
         if source.cases is not None:
             cases = counted(source.cases, "case")
         lacking = f"{choice.dataset} holds {cases} without recorded answers"
+    # The user's own file in the commands, so that they can be pasted.
     command = f"ragbench eval {shlex.quote(choice.dataset)}"
     corpus = ""
     if choice.corpus is not None:
@@ -211,6 +213,7 @@ def opened_source(
                 joined = join_answers(
                     source,
                     answers,
+                    # Where a system is asked, it answers the cases that have no recorded answer.
                     keep_unanswered=is_asked,
                     min_joined=choice.min_joined,
                 )
@@ -220,8 +223,10 @@ def opened_source(
                 f"{choice.dataset} has judgements and no topics: there is no question to ask. Add "
                 "queries.tsv (id, tab, text) to the folder"
             )
+        # Nothing was looked at so far, so an error in the file has not shown yet.
         if not source.info.looked:
             next(iter(source), None)  # raises what is wrong with it
+        # A pipeline names its own corpus, and reads the option itself.
         if choice.corpus is not None and system.pipeline is None:
             _check_corpus(source, choice, system)
         yield source
@@ -413,6 +418,7 @@ def _open_pipeline(
 
     llm, _ = config_section(config)
     pipeline = load_pipeline(path, environ=os.environ, llm=llm, budget=budget)
+    # Two corpora: which one is searched would be a guess.
     if documents.corpus is not None and pipeline.corpus is not None:
         raise ConfigError(f"--corpus is not used: {path} names its own corpus, {pipeline.corpus}")
     with pipeline.open(documents.read) as opened:
@@ -477,10 +483,12 @@ def _documents_beside(dataset: str) -> str:
             "with --corpus"
         )
     path = Path(dataset)
+    # A dataset's own name ("data.jsonl"), or one that is a corpus itself.
     if not path.is_file():
         return dataset  # a folder, whose reader knows where its documents are
     name = path.stem.split(".")[0]
     corpus_files = sorted(path.parent.glob("corpus.*"))
+    # A file that is called corpus itself has no other one beside it.
     if corpus_files and name != "corpus":
         return str(corpus_files[0])
     return dataset

@@ -80,6 +80,7 @@ def unknown_command_text(name: str, group: Any, context: Any) -> str:
     commands: dict[str, Any] = {}
     for command_name in group.list_commands(context):
         command = group.get_command(context, command_name)
+        # An old name would be advised where its new one is as near.
         if not command.hidden:
             commands[command_name] = command
     problem = f"{context.command_path} has no command '{name}'."

@@ -192,6 +192,7 @@ def _cases_section(verdict: GateResult, against: Against | None) -> Section:
                 most=_MOST_CHANGED_CASES,
             )
     rows: list[Sequence[object]] = []
+    # Without cases beside each other the baseline file knows scores alone.
     for case in verdict.lost_cases:
         # A baseline file holds no questions.
         name = shown_line(case.id, longest=_LONGEST)
@@ -291,6 +292,7 @@ def dataset_section(change: DatasetChange | None) -> Section:
     labels = [f"{label.label} {label.before:,} -> {label.now:,}" for label in change.labels]
     if labels:
         lines.append(f"Cases by tag and language: {as_line(labels, _MOST_LABELS)}")
+    # By metric: each has its own number of new cases.
     for score in change.scores:
         new = f"{number_text(score.new)} on new or edited cases ({score.new_cases:,})"
         common = f"{number_text(score.common)} on the others ({score.common_cases:,})"
@@ -407,6 +409,7 @@ def github_annotations(verdict: GateResult) -> str:
     """
     title = f"ragbench {verdict.outcome.value}"
     annotations = [annotation(_LEVELS[verdict.colour], title, verdict.headline)]
+    # Ten of each level are shown by GitHub: the rest would be dropped without a word.
     for refusal in verdict.refusals[:_MOST_ANNOTATIONS]:
         title = f"ragbench {refusal.what}"
         annotations.append(annotation(_LEVELS["yellow"], title, refusal_text(refusal)))
@@ -541,11 +544,13 @@ def _junit_document(
         properties = Tree.SubElement(suite, "properties")
         for key, value in settings.items():
             Tree.SubElement(properties, "property", name=key, value=str(value))
+    # Servers group tests by their class: a gate without a dataset ends without the dot.
     class_name = xml_text(f"ragbench.gate.{dataset}".rstrip("."))
     for case in cases:
         attributes = {"classname": class_name, "name": xml_text(case.name), "time": "0"}
         element = Tree.SubElement(suite, "testcase", attributes)
         message = xml_text(case.message)
+        # A passed test has a text only: the schema has no message for it.
         if case.outcome == "system-out":
             Tree.SubElement(element, case.outcome).text = message
             continue
@@ -554,6 +559,7 @@ def _junit_document(
             result.set("type", xml_text(case.kind))
             result.text = message
 
+    # Counted from the cases, as both numbers are attributes above them.
     outcomes = Counter(case.outcome for case in cases)
     counts = {
         "tests": str(len(cases)),

@@ -79,12 +79,14 @@ def sparkline(
     if scale is not None:
         least_span = _LEAST_SPAN * scale
     span = max(high - low, least_span)
+    # The course is in the middle of a span that is wider than it.
     middle = (low + high) / 2.0
     bottom = middle - span / 2.0
     signs = _DIGITS if plain else _BLOCKS
     highest_level = len(signs) - 1
     bars: list[str] = []
     for position, figure in enumerate(figures):
+        # The line is before the bar of the first run that no longer compares.
         if position in breaks:
             bars.append("|")
         if figure is None:
@@ -96,6 +98,7 @@ def sparkline(
         # The small summand is for a share that rounding left just below a level.
         level = int(share * len(signs) + 1e-9)
         bars.append(signs[min(highest_level, max(0, level))])
+    # Cut at the end, as lines of breaks take a place, too.
     return "".join(bars[-width:])
 
 

@@ -93,6 +93,7 @@ def _worst_cases_section(report: Report) -> Section:
     metric: Metric | None = None
     if position is not None:
         metric = report.metrics[position]
+    # From the index, which holds no texts: only the shown cases are read whole.
     lost = [case for case in report.index(position, None) if case.cause in LOSSES]
     lost.sort(key=lambda case: badness(case.value, metric))  # the worst first
     rows: list[Sequence[object]] = []

@@ -75,6 +75,7 @@ def case_object(row: CaseRow, metrics: Sequence[Metric]) -> dict[str, Any]:
     # A traceback stays in the journal.
     failures = [values_of(failure, "stage type message cause") for failure in row.failures]
     case = {**values_of(row, f"{_CASE} stages"), "scores": scores, "failures": failures}
+    # Only where the RAG was asked repeatedly.
     if row.repeats:
         case["repeats"] = _repeats_object(row, columns)
     case["attribution"] = row.attribution
@@ -197,6 +198,7 @@ def report_json(report: Report) -> bytes:
     """
     summaries: list[ReportedMetric] = []
     for summary in report.summaries:
+        # Times would make the file another one in each run.
         if summary.metric.definition.deterministic:
             summaries.append(_reported_metric(summary))
     judging = report.judging

@@ -242,6 +242,7 @@ def _metrics_sections(summaries: Sequence[Summary]) -> Iterator[Section]:
     yield Section(title="Metrics", columns=headings, rows=rows)
 
     reason_rows: list[Sequence[object]] = []
+    # Metrics with the same reasons share their rows.
     for names, reasons in why_not_measured(summaries):
         metrics = ", ".join(names)
         for reason, count in reasons:
@@ -309,6 +310,7 @@ def _validation_section(table: ValidationTable) -> Section:
     for line in words_lines(table.words, of_run=True):
         # Made for the terminal; here each is a sentence.
         lines.append(f"{line[0].upper()}{line[1:]}.")
+    # The validator judged these cases, and generation gave nothing to set beside its verdict.
     if table.unmatched:
         cases = counted(table.unmatched, "case")
         lines.append(f"Neither an answer nor an abstention, but a verdict: {cases}.")
@@ -397,6 +399,7 @@ def _slices_section(report: Report) -> Section:
         is_measured = any(part.measured for part in summary.slices)
         if summary.metric.definition.deterministic and is_measured:
             summaries.append(summary)
+    # Columns for as many as the page's width has room for.
     summaries = summaries[:_MOST_SLICED]
     rows: list[Sequence[object]] = []
     # Every summary has the same slices in the same order.
@@ -483,6 +486,7 @@ def headline_metrics(report: Report) -> list[Summary]:
     whether answers are right, two of retrieval, and one of grounding or abstention.
     """
     summaries = {summary.metric.name: summary for summary in report.summaries if summary.measured}
+    # Metrics that the user chose are all shown.
     if not has_default_metrics(report):
         return list(summaries.values())
     shown_names: list[str] = []
@@ -494,6 +498,7 @@ def headline_metrics(report: Report) -> list[Summary]:
     shown_names.extend(_OF_RETRIEVAL)
     shown_names.extend(_of_grounding_or_abstention(report, summaries))
     named_beside = [name for name in summaries if name not in DEFAULT]
+    # Each once, in this order: the user's own come last.
     shown_names = list(dict.fromkeys([*shown_names, *named_beside]))
     return [summaries[name] for name in shown_names if name in summaries]
 
@@ -525,6 +530,7 @@ def unmeasured_text(report: Report) -> str | None:
     groups: list[str] = []
     for names, reasons in why_not_measured(unmeasured):
         texts: list[str] = []
+        # Reasons of one group of metrics, which is named once.
         for reason, count in reasons:
             # "no case" is a reason without a number.
             if count:
@@ -694,6 +700,7 @@ def _panel_remarks(line: JudgeLine) -> Iterator[str]:
             remark += f" ({_verdicts_text(juror.verdicts)})"
         yield remark
     for pair in line.pairs:
+        # Without a case that both judged there is no agreement to name.
         if pair.same is None:  # they share no case
             continue
         cases = counted(pair.cases, "case")

@@ -54,6 +54,7 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
     """
     yield shown_line(f"Query {query_id}: {query}", longest=_LONGEST_QUERY)
     verdict = outcome.value
+    # A validator that failed has an error in place of a verdict.
     if verdict is None:
         reason = "no verdict"
         if outcome.failure is not None:
@@ -76,6 +77,7 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
     yield f"- Answer Present: {presence_text(verdict)}"
     yield from _evidence_lines(verdict)
     yield f"- Retrieval Quality: {verdict.retrieval_quality.value}"
+    # Relevant chunks without the answer: the message says what is missing.
     if verdict.relevant_chunk_ids and not verdict.answer_present:
         yield f"- Note: {shown_line(verdict.message)}"
     for reason in verdict.reasons:
@@ -218,6 +220,7 @@ def _figure_lines(summary: DumpSummary) -> Iterator[str]:
     for name, value in summary.details.items():
         label = name.replace("_", " ")
         line = f"{label}  {value:,.6g}"
+        # A detail that is a part has its whole beside it.
         whole = _whole_of(name, summary)
         if whole:
             share = value / whole
@@ -275,6 +278,7 @@ def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
     doctor = summary.doctor
     ranks = [f"{rank}: {count:,}" for rank, count in doctor.answer_ranks.items()]
     yield f"rank of the answer  {', '.join(ranks)}"
+    # Scores of answers are known only where the dump has scores.
     if doctor.cutoffs:
         # Of distances the small ones are the good ones.
         bound = "from"
@@ -290,6 +294,7 @@ def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
         yield _compared_line(doctor.compared)
     if doctor.weakest:
         yield "weakest queries"
+    # The first ones: the summary holds more.
     for weak in doctor.weakest[:_MOST_EXAMPLES]:
         line = f"{weak.query_id} ({weak.answer_probability:.2f}) {weak.query}: {weak.reason}"
         yield f"  {shown_line(line, longest=_LONGEST_QUERY)}"

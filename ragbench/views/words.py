@@ -37,6 +37,7 @@ def words_lines(words: Sequence[WordCount], *, of_run: bool) -> Iterator[str]:
     for word_count in words:
         line = f"{word_count.word.value} {word_count.count:,}"
         worth = word_count.worth
+        # None where the word was never measured.
         if worth is not None:
             line += f": {worth}"
             worths.append(worth)

@@ -99,17 +99,21 @@ def command(options: ValidateOptions, dump: DumpChoice, validator: CalibratedCho
     """
     from ragbench.verbs.validate import validate_dump
 
+    # The default is replaced by whichever validator this machine can run.
     is_auto = validator.name == DEFAULT_VALIDATOR
     if is_auto:
         validator = validator.named
     if options.self_test:
         _show_self_test(validator, options.dump, options.limit or _SELF_TEST, json=options.json)
         return
+    # "-" is standard output, where only JSON can hold verdicts one by one.
     if str(options.out) == "-":
         options = replace(options, out=None, json=True)
     out = options.out
+    # The file would be cut before it is read.
     if out is not None and _is_same_file(out, Path(options.dump)):
         raise ConfigError(f"--out {out} is the dump itself: choose another file")
+    # The model is slow: a user who did not choose it learns of the quick one.
     if is_auto and validator.name == "local" and not options.quiet:
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
@@ -144,6 +148,7 @@ def command(options: ValidateOptions, dump: DumpChoice, validator: CalibratedCho
             advance=_progress_of_dump(opened.bars, options, opened.source),
         )
     _write_summary(summary, options, page)
+    # Before the demands: without a verdict nothing was checked.
     if not summary.queries:
         console.say("Error: no query could be judged.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
@@ -267,6 +272,7 @@ def _write_summary(summary: DumpSummary, options: ValidateOptions, page: DumpPag
 
     out = options.out
     path = options.summary
+    # Beside the verdicts, under their name up to its first dot.
     if path is None and out is not None:
         path = out.with_name(f"{out.name.split('.')[0]}.summary.json")
     if path is not None:
@@ -276,6 +282,7 @@ def _write_summary(summary: DumpSummary, options: ValidateOptions, page: DumpPag
         console.say(line)
     if out is not None and not options.quiet:
         console.say(f"verdicts  {out} (summary in {path})")
+    # At the end: the page shows the figures first.
     if page is not None:
         options.page.write(page.page(summary))
 

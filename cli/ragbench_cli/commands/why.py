@@ -127,12 +127,14 @@ def _cases_to_explain(options: WhyOptions) -> list[Case]:
     if has_question == has_run:  # neither or both
         raise ConfigError("give a question with --gold ID, or --run RUN")
     if options.question is not None:
+        # A question brings its gold itself: a case of a run has its own.
         if not options.gold or options.case is not None:
             raise ConfigError("name with --gold ID the chunk or document that it should find")
         gold = tuple(options.gold)
         return [Case(id="question", query=options.question, reference_context_ids=gold)]
     if options.gold:
         raise ConfigError("--gold goes with a question; the cases of --run have their own")
+    # A run's folder is read as a dataset: its cases are all that is needed.
     cases = list(read_cases(options.run or ""))
     if options.case is None:
         return cases

@@ -234,6 +234,7 @@ class CaseBlocks:
                 continue
             scores.append(f"{name} {cell.value:.3g}")
             group = metric.definition.group.value
+            # A closed case has room for one score of each of the two.
             if group not in ("retriever", "generator"):
                 continue
             earlier = score_by_group.get(group, "")
@@ -287,8 +288,10 @@ def _cause_html(row: CaseRow) -> Iterator[str]:
     attribution = row.attribution
     link = anchor(row.id)
     yield f'<div class=in id="{link}">\n<p class=why>{safe(attribution.detail)}'
+    # An estimate is marked, as it may be wrong for a single case.
     if attribution.basis in ESTIMATES:
         yield " (estimated)"
+    # Words are the usual decider, and go without saying.
     if attribution.decided_by in JUDGING:
         yield f" Answer {attribution.answer.value} by {attribution.decided_by.value}"
         if attribution.reason:
@@ -416,6 +419,7 @@ def _judged_sentences(answer: JudgedAnswer) -> Iterator[str]:
     yield "</h3>\n"
     for sentence in answer.sentences:
         # A claim that a judge drew from several sentences belongs to none of them.
+        # The tag is no text of the judge, so it is not escaped.
         text = "<em>of no one sentence</em>"
         if sentence.text is not None:
             text = safe(sentence.text)
@@ -600,6 +604,7 @@ def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None,
         return _unmarked_text(first), _unmarked_text(second)
     first_words = _WORD.findall(cut(first))
     second_words = _WORD.findall(cut(second))
+    # The time grows with the product of both lengths.
     if len(first_words) > _MOST_WORDS or len(second_words) > _MOST_WORDS:
         return _unmarked_text(first), _unmarked_text(second)
     matcher = SequenceMatcher(

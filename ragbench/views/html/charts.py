@@ -46,12 +46,14 @@ def forest(
     """
     inside = Markup('<path class="axis" d="M4 9H{}"/>').format(_WIDTH - _MARGIN)
     label = f"{score:.3f}"
+    # A zero within the axis parts gains from losses.
     if least < 0 < most:
         zero = _place_in_row(0, least, most)
         inside += Markup('<path class="zero" d="M{} 0v18"/>').format(zero)
     if limit is not None:
         place = _place_in_row(limit, least, most)
         inside += Markup('<path class="limit" d="M{} 1v16"/>').format(place)
+    # Half an interval is not drawn.
     if low is not None and high is not None:
         start = _place_in_row(low, least, most)
         end = _place_in_row(high, least, most)
@@ -76,6 +78,7 @@ def differences(
     Args:
         intervals: each difference, and the low and high end of its interval.
     """
+    # The furthest end on either side, so that 0 is in the middle.
     edge = 0.0
     for interval in intervals:
         for end in interval:
@@ -182,12 +185,14 @@ def histogram(values: Sequence[float], least: float, most: float, *, bins: int) 
     """
     counts = [0] * bins
     for value in values:
+        # On an axis without a length all values are in the first bin.
         share = 0.0
         if most > least:
             share = (value - least) / (most - least)
         number = min(max(int(share * bins), 0), bins - 1)
         counts[number] += 1
     width = _BARS_WIDTH / bins
+    # The highest bar fills the drawing: only shapes are compared.
     highest = max(counts)
     bars = Markup("")
     for position, count in enumerate(counts):

@@ -71,6 +71,7 @@ def write_html(path: Path, page: Page, *, is_inline: bool = True) -> None:
         style = _text_of_asset(_STYLE)
         script = _text_of_asset(page.script)
         style_source = _policy_hash(style)
+        # The policy of the page names the text of each by its hash: anything else does not act.
         script_source = _policy_hash(script)
     values = {
         "title": page.title,
@@ -80,6 +81,8 @@ def write_html(path: Path, page: Page, *, is_inline: bool = True) -> None:
         "script_source": script_source,
         "body": Markup(_BODY),
     }
+    # The template is drawn once, and cut where the body belongs: a long body is written part by
+    # part.
     before, after = render("page.html.jinja", values).split(_BODY)
     with written_whole(path) as file:
         for part in chain([before], page.body, [after]):

@@ -138,6 +138,7 @@ class RunPage:
         lacks_evidence = attribution.cause is Cause.ANSWERED_WITHOUT_EVIDENCE
         is_answerable = not lacks_evidence and attribution.basis.value != "label"
         self._responses[is_answerable, attribution.answer] += 1
+        # Only answers that are surely right or wrong tell how good a confidence is.
         if row.confidence is not None and attribution.answer in (Answer.RIGHT, Answer.WRONG):
             self._confidences.append((row.confidence, attribution.answer is Answer.RIGHT))
 
@@ -150,11 +151,13 @@ class RunPage:
         kind = self._kinds.get(row.id)
         if kind is not None:
             changed = self._changed.setdefault(kind, [])
+            # Beyond the room of the page a changed case is not shown.
             if len(changed) < MOST_CASES:
                 changed.append(row)
             return
         self._counts[attribution.cause] += 1
         cases = self._worst.setdefault(attribution.cause, [])
+        # The total is the case's place among the unchanged ones, which parts equally bad cases.
         cases.append(_PlacedCase(case_badness, self._counts.total(), row))
         self._worst_size += 1
         # Not at each case: to sort them all takes time.
@@ -251,6 +254,7 @@ class RunPage:
         """
         report = self.report
         falls = waterfall(report.causes)
+        # Without a cause there is nothing to divide by.
         total = 1
         if falls:
             total = falls[0].cases + falls[0].left
@@ -267,6 +271,7 @@ class RunPage:
         if reused:
             notes.insert(0, reused)
         calibration: Markup | None = None
+        # A diagram of few answers would show chance.
         if len(self._confidences) >= _LEAST_CONFIDENCES:
             calibration = _calibration_drawing(self._confidences)
         columns = metric_columns("page", report.summaries)
@@ -507,6 +512,7 @@ def _metric_row(
         value = column.value(summary)
         text = _figure_text(value, definition.unit)
         label = column.heading
+        # A drawing and its numbers are two cells of one column.
         if column.is_drawn:
             # The drawing has a cell before that of the numbers.
             label = ""
@@ -519,6 +525,7 @@ def _metric_row(
         is_score = column.heading == "score"
         cells.append(_PageCell(text, is_number=True, is_strong=is_score, label=label))
     histogram = ""
+    # A metric without a value has no histogram.
     if values:
         lowest = definition.low
         if lowest is None:
