@@ -69,10 +69,12 @@ class Cited(NamedTuple):
         Only such a sentence needs a citation: the lack of one in any other does not count.
         """
         plain = MARKS.sub("", self.text).rstrip()
+        # A heading of Markdown, a question, or a line that only announces a list.
         if plain.startswith("#") or plain.endswith(("?", ":")):
             return False
         if len(words_of(plain)) >= _FEWEST_WORDS:
             return True
+        # A number alone is a fact: "1998."
         return len(numbers_of(plain).amounts) > 0
 
 

@@ -149,7 +149,7 @@ def redundant_hops(trace: Trace) -> float | Skip:
     searches = searches_of(trace.retrieval.value)
     if not searches:
         return _NO_HOPS
-    # One search without its chunks, and the ones after it may repeat them unseen.
+    # Where one search names no chunks, a later one may repeat them unseen.
     if any(search.new is None for search in searches):
         return Skip("not every search says what it found")
     return sum(search.new == 0 for search in searches)

@@ -428,6 +428,7 @@ def _text_name(text: str, metadata: Mapping[str, Any], gold: Gold) -> str | None
     if not name:
         return None
     if gold.spans and metadata.get("start") is not None:
+        # A normalised text holds no line break, so the parts cannot run into each other.
         documents = ",".join(documents_of(None, metadata))
         return f"{name}\n{documents}\n{metadata['start']}"
     return name

@@ -85,6 +85,7 @@ def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> 
         group = Group.GENERATOR
         metric_version = RULES  # by which answers count as declined
     needs: set[Need] = set()
+    # The parts of a case that the class reads, by the names of a metric's arguments.
     for argument in fields:
         needs.update(ARGUMENTS[argument])
     return MetricDefinition(
@@ -301,7 +302,9 @@ def _judged_metric(name: str, row: Mapping[str, Any]) -> RagasMetric:
     Args:
         name: without ``ragas:``.
     """
+    # Field names of RAGAS' sample, with blanks between.
     takes = row["takes"].split()
+    # A metric without a judge compares vectors only.
     asks = row.get("asks", True)
     needs = {_NEEDS[field] for field in takes}
     cost = Cost.EMBEDDINGS
@@ -323,12 +326,14 @@ def _judged_metric(name: str, row: Mapping[str, Any]) -> RagasMetric:
         "scorer": "ragbench.metrics.ragas_judge:RagasJudge",
         "aliases": [f"ragas:{alias}" for alias in row["aliases"].split()],
         "high": high,
+        # A metric that does not read the response has nothing to decline.
         "abstains": "response" in takes,  # an answer that declines is no answer to judge
         "version": metric_version,
         "extra": "ragas,llm",
         "cost": cost,
     }
     own = {"name": name, "takes": takes, "optional": row["optional"].split()}
+    # The row's own keys come first, so that the texts in it are replaced by the lists.
     return msgspec.convert({**row, **own, "definition": {**row, **facts}}, RagasMetric)
 
 

@@ -294,6 +294,7 @@ def ndcg(
         highest = ranking.golds[0]
         if highest > _HIGHEST:
             raise ValueError(f"2^{highest} is too much gain: use grades up to {_HIGHEST}")
+        # A grade below 0 brings no gain, and no loss.
         gains = [2 ** max(grade, 0) - 1 for grade in gains]
         ideal = [2 ** max(grade, 0) - 1 for grade in ideal]
     return _discounted_gain(gains) / _discounted_gain(ideal)

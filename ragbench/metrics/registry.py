@@ -327,10 +327,12 @@ def computable(metric: Metric) -> Metric:
         ConfigError: there is no such metric here.
     """
     definition = metric.definition
+    # A metric of this process has its function already.
     if definition.formula is not None:
         return metric
     module = definition.scorer.rpartition(":")[0]
     try:
+        # Only metrics of users have a digest of their code; ragbench's own are found by name.
         if not definition.digest:
             current_definition = find_definition(definition.name)
         else:
@@ -338,6 +340,7 @@ def computable(metric: Metric) -> Metric:
             if module.endswith(".py") and _is_in_run(Path(module)):
                 raise ConfigError(f"{module} lies in the folder of a run")
             current_definition = _definition_at(definition.scorer)
+        # With the stored parameters: they are part of the metric's name.
         return bound(current_definition, dict(metric.parameters), metric.cutoff)
     except ConfigError as error:
         raise ConfigError(f"'{metric.name}' cannot be computed here: {error}") from None
@@ -387,6 +390,7 @@ def _definition_at(place: str) -> MetricDefinition:
     Its scorer becomes that place as it is written, without the folder, so that a run that is stored
     here compares on another machine.
     """
+    # An error about a wrong attribute offers only functions with @metric.
     target = load_target(place, offers=lambda value: definition_of(value) is not None)
     definition = _definition_in(target)
     if definition is None:
@@ -485,6 +489,7 @@ def read_spelling(text: str) -> tuple[str, dict[str, str], int | None]:
     match = _METRIC.fullmatch(text)
     if match is None:
         raise ConfigError(f"'{text}' is not of the form name, name@k or name(parameter=value)@k")
+    # Blanks behind the last parameter would be taken for one more.
     arguments_text = (match["arguments"] or "").rstrip()
     arguments: dict[str, str] = {}
     position = 0

@@ -106,15 +106,18 @@ class SupportJudge:
         texts.update(enumerate(trace.case.told, start=len(contexts)))
         query = trace.case.conversation
         steps: list[JudgeStep] = []
+        # A judge loses count in a long list: the sentences are asked about in parts.
         for start in range(0, len(sentences), _MOST_SENTENCES):
             part = sentences[start : start + _MOST_SENTENCES]
             messages = task_messages(self._task, _user_message(part, texts, query))
             schema = replace(self._schema, check=partial(self._checked_verdicts, len(part)))
             reply = await ask_judge(metric, panel, messages, schema, repeat)
+            # The steps so far are kept: they were paid for.
             if isinstance(reply, Failure):
                 return Judgement(cell=Cell.failed(reply), steps=tuple(steps))
             rows: list[dict[str, Any]] = []
             quotes: list[Quote] = []
+            # The verdicts are in the order of the sentences, as `_checked_verdicts` sorts them.
             for sentence, verdict in zip(part, reply.value.verdicts, strict=True):
                 sentence_quotes = [_located_quote(quote, texts) for quote in verdict.quotes]
                 row = asdict(verdict)
@@ -257,6 +260,7 @@ def _case_cell(steps: Sequence[JudgeStep]) -> Cell:
             # A sentence that claims nothing has a verdict without a value.
             if row["verdict"] not in _VALUES:
                 continue
+            # A verdict without proof has no number, and must not count as 0.
             if "unproved" in row:
                 cells.append(Cell.unproved(row["unproved"]))
             else:

@@ -206,7 +206,7 @@ class _Lines:
     def number_at(self, position: int) -> int:
         """The number of the line that holds a position of the text; lines are counted from 0.
 
-        Found by halving, in a document of any length.
+        Found by a binary search, since a document may have any number of lines.
         """
         return bisect_right(self._starts, position) - 1
 

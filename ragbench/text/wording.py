@@ -694,12 +694,14 @@ class _WordingReader:
             The position behind all that was read.
         """
         self._add_pieces(position, end)
+        # "half an hour" and "half of a minute": articles are no words of a unit.
         behind = end
         while self._word_at(behind) in ("of", "a", "an"):
             behind += 1
         unit, end_of_unit = self._unit_at(behind)
         if unit is not None and unit.dimension in _MEASURED_IN_PARTS:
             self._add_unit_words(end, end_of_unit)
+            # A part in words has no last digit, so it has no place that could be rounded.
             self._amounts.append(amount_in_unit(share, 0.0, unit))
             return end_of_unit
         # The step is room for the errors of division: 2/3 and 4/6 are the same.
