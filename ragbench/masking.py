@@ -438,8 +438,7 @@ def _escaped_forms(value: str) -> set[str]:
         value.replace('"', '""'),
         value.replace("'", "'\"'\"'"),
     }
-    # And each within JSON again, as in a command line in a manifest.
-    # Twice: a command line is a text of shell within JSON.
+    # And each within JSON again, as a command line in a manifest is a shell's text within JSON.
     in_json = {json.dumps(form)[1:-1] for form in plain}
     return plain | in_json
 

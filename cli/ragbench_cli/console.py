@@ -406,6 +406,7 @@ class Lines:
     print: Callable[[str], None]
     now: Callable[[], float]
     """Seconds on a clock that only moves forward."""
+    # Short enough that no log looks hung, and long enough that none is flooded.
     every: float = 30.0
     _counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter[str]))
     _last: float | None = None
@@ -453,10 +454,12 @@ class InTurn:
     """Seconds on a clock that only moves forward."""
     inner: StageAdvance | None = None
     """Is told everything, too."""
+    # By stage: answers that were asked for now, and all that are settled, from before too.
     _asked: Counter[str] = field(default_factory=Counter[str])
     _settled: Counter[str] = field(default_factory=Counter[str])
     _began: dict[str, float] = field(default_factory=dict[str, float])
     """When each stage had its first answer."""
+    # The advice is given once in a command, for whichever stage needs it first.
     _has_spoken: bool = False
 
     def advance(self, event: StageProgress) -> None:
@@ -504,6 +507,7 @@ class _Bars:
         A run knows its stages only as they come.
         """
         self._bars = bars
+        # By stage: its bar, and the counts of its cases so far.
         self._tasks: dict[str, TaskID] = {}
         self._counts: dict[str, Counter[str]] = defaultdict(Counter)
 

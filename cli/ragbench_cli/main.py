@@ -690,7 +690,8 @@ def run() -> None:
         # A terminal that cannot show a letter is not an error.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    # Many small records are made, none in circles: looking for such takes a tenth of a run.
+    # Many small records are made, none in circles: looking for such takes a tenth of a run. Any
+    # numbers far above Python's own would do.
     gc.set_threshold(250_000, 20, 50)
     code = main(sys.argv[1:])
     gc.freeze()  # what is left ends with the process: looking through it takes a while

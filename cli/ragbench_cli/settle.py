@@ -305,7 +305,7 @@ def _check_same_system(like: RunScores, scores: RunScores) -> None:
         if not change.startswith(_SET_HERE):
             changes.append(change)
     if not changes:
-        # Nothing that is listed differs, but the digest may: of what a class holds, say.
+        # Nothing that has a name differs; the digest also covers the values of attributes.
         if scores.fingerprints.get("rag") == like.fingerprints.get("rag"):
             return
         changes.append("its class, attributes or arguments differ")

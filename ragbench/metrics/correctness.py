@@ -45,6 +45,7 @@ class CorrectnessJudge:
 
         Judgements are kept under the digest, so that a change of one letter judges anew.
         """
+        # The digest has both, and no data of a case: it is the same for all cases.
         self._schema: Schema[CorrectnessVerdict] = schema_of(CorrectnessVerdict)
         self._task = read_prompt("ragbench.metrics", "correctness").text
         self._digest = digest_of([self._task, self._schema.definition])

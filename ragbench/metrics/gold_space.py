@@ -132,6 +132,7 @@ class MatchingTally:
     """Chunks that would be gold if ids were compared less exactly, see `loosely`."""
     _pair: tuple[str, str] | None = None
     """Such an id and the gold one: the first pair in the order of texts."""
+    # Retrieved ids and documents, for an example in a note; cut to the first ones now and then.
     _names: set[str] = field(default_factory=set[str])
 
     def add(self, trace: Trace) -> None:

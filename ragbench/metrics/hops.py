@@ -99,7 +99,7 @@ def gold_hop(case: Case, retrieval: RetrievalResult[Any]) -> int | Skip:
     for number, search in enumerate(searches_of(retrieval), start=1):
         for place in search.places:
             chunk = chunks[place]
-            # Any relevance counts, not only a new gold context: the first find ends the search.
+            # Any relevant context will do: the first one found ends the search.
             if gold.held_by(chunk.id, chunk.metadata, chunk.text):
                 return number
     return 0

@@ -227,6 +227,7 @@ class _Signature:
             self.refuse("is not a function")
         if inspect.iscoroutinefunction(function):
             self.refuse("is a coroutine function: a metric is a plain one")
+        # By kind and in their order: the first are called by place, the others by name.
         self.positional: list[inspect.Parameter] = []
         self.keywords: list[inspect.Parameter] = []
         for parameter in inspect.signature(function).parameters.values():
@@ -239,6 +240,7 @@ class _Signature:
         # The first paragraph is the summary in lists; a period would break the table's style.
         text = inspect.getdoc(function) or ""
         self.summary = " ".join(text.partition("\n\n")[0].split()).removesuffix(".")
+        # By parameter the text under ``Args:``; an annotation may have another.
         self.explained: dict[str, str] = {}
         section = _ARGS.search(text)
         if section is not None:

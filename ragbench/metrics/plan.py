@@ -69,6 +69,7 @@ class Plan:
         # Metrics that are blocked in the same cases are one group: each case is then looked at
         # once for all of them. Members are the metric's position and its column.
         self._groups: dict[tuple[frozenset[Need], bool, bool], list[tuple[int, _Column]]] = {}
+        # Whether any metric reads a ranking: only then retrievals are compared with the gold.
         self._ranks = False
         for position, metric in enumerate(metrics):
             if metric.definition.formula is None:
@@ -78,6 +79,7 @@ class Plan:
                 metric = computable(metric)
             column = _Column(metric)
             definition = column.definition
+            # All that `blocked` asks of a metric.
             group = (definition.needs, definition.abstains, reads_texts(definition))
             self._groups.setdefault(group, []).append((position, column))
             if "ranking" in column.arguments:
@@ -194,6 +196,7 @@ class _Column:
         # next: there are few rankings, and equal ones are one object.
         self._is_pure = formula.arguments == ("ranking",) and metric.definition.deterministic
         self._by_ranking: dict[object, Cell] = {}
+        # Plain values with their cells, so that equal cells are one object in a long run.
         self._by_value: dict[object, Cell] = {}
 
     def cells(self, traces: Sequence[Trace], arguments: dict[str, list[Any]]) -> list[Cell]:

@@ -320,6 +320,7 @@ class RagasJudge:
         """
         self._ragas = import_ragas()
         require("pydantic", extra="llm")
+        # A part of every digest: another version may ask otherwise.
         self._version = version("ragas")
         llms = require("ragas.llms.base", extra="ragas")
         embeddings = require("ragas.embeddings.base", extra="ragas")

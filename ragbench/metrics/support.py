@@ -62,6 +62,7 @@ class SupportJudge:
         """
         self._schema: Schema[SupportVerdicts] = schema_of(SupportVerdicts)
         self._task: str = table("ragbench.text", "prompts")["support"]
+        # With the number of sentences of a question, as other parts are other questions.
         self._digest = digest_of([self._task, _MOST_SENTENCES, self._schema.definition])
 
     def identity(self) -> Mapping[str, str]:

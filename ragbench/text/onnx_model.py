@@ -57,6 +57,8 @@ class OnnxTextModel:
         runtime = require("onnxruntime", extra="onnx")
         tokenizers = require("tokenizers", extra="onnx")
         options = runtime.SessionOptions()
+        # Texts are read side by side, each by one thread: more in one text would wait for each
+        # other.
         options.intra_op_num_threads = 1
         options.log_severity_level = 3  # errors; warnings of the graph help no user
         # Threads that wait for work would take the processor from those that have some.
@@ -71,6 +73,7 @@ class OnnxTextModel:
         # The file of the tokenizer may say that texts are cut: a part would then be left unread.
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
+        # Models of one kind differ in their inputs: each is given those that it names.
         self._inputs = [node.name for node in self._session.get_inputs()]
         self.outputs: list[str] = [node.name for node in self._session.get_outputs()]
         unknown_inputs = sorted(set(self._inputs) - _INPUTS)

@@ -242,6 +242,7 @@ class PairReader(PairModel):
         super().__init__(model, tokenizer, threads, kind="reader")
         # A try with any pair shows the shapes of the outputs, by which the kind of head is known.
         rows = self.run(self.encode("a", "b"))
+        # Each is the position of an output, None where the model has none of that name.
         self._start = self._position_of_output(r"start(_logits)?")
         self._end = self._position_of_output(r"end(_logits)?")
         self._answers = self._position_of_output("answers")

@@ -181,6 +181,7 @@ def _line_broken_row(lines: _Lines, first: int, last: int) -> TableRow | None:
         end += 1
     while end - label < _MOST_VALUES and _is_value(lines.line(end + 1)):
         end += 1
+    # A place that ends below the last value is no part of the row alone.
     has_values = end > label and lines.line(end) != ""
     if not has_values or last > end:
         return None
@@ -199,6 +200,7 @@ class _Lines:
         The lines themselves are cut only when they are asked for: a text may be a whole document.
         """
         self._text = text
+        # In ascending order, so that a binary search finds the line of a position.
         self._starts = [0]
         for line_break in re.finditer("\n", text):
             self._starts.append(line_break.end())

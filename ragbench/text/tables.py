@@ -89,6 +89,7 @@ class Patterns(dict[str, re.Pattern[str]]):
             flags: of `re`, for each pattern.
         """
         super().__init__()
+        # The arguments of `table`, which is read when the first pattern is asked for.
         self._table_arguments = (package, name, section)
         self._flags = flags
 

@@ -546,6 +546,7 @@ class _Opened:
         # Again, as the RAG of the configuration is known only now.
         _check_repeats(self.options, system.rag)
         self.models = ModelsInUse(models, self.metrics, stack)
+        # None without --validate.
         self.validator: Validator | None = None
         self.make_validator: Callable[[], Validator] | None = None
         """Makes one more on a worker; None where there may be one only."""

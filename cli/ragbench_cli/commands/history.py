@@ -115,7 +115,7 @@ def _history_table(history: History) -> Table:
             scale=metric.scale,
             breaks=break_places,
             width=max(_LEAST_WIDTH, width),
-            # Terminals without these signs get letters.
+            # Terminals without these signs get digits.
             plain=not can_show("▁"),
         )
         rows.append((metric.metric, oldest, newest, change, (mark, "red"), line))

@@ -143,6 +143,7 @@ class _DocumentBar:
         The number of all documents comes later, by `set_total`.
         """
         self._bars = bars
+        # 0 is not known yet.
         self._total = 0
 
     def advance(self, *, documents: int, **_: int) -> None:

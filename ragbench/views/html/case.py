@@ -107,6 +107,7 @@ class CaseBlocks:
         self._safe_names = [safe(metric.name) for metric in metrics]
         self.shelf: dict[tuple[str, str], Shelved] = {}
         """The chunks whose texts the page holds, by id and text."""
+        # Of all texts on the shelf: beyond a limit the page would be too large for a browser.
         self._letters_on_shelf = 0
 
     def block(self, row: CaseRow) -> str:

@@ -225,7 +225,8 @@ def calibration(points: Sequence[tuple[float, float, int]], *, label: str) -> Ma
     largest = max((count for _, _, count in points), default=1)
     dots = Markup("")
     for confidence, right, count in points:
-        # The area of a dot, and not its radius, grows with its cases; small ones are seen, too.
+        # The area of a dot, and not its radius, grows with its cases. 3 pixels are
+        # the least that is seen, and 9 the most that leaves room for other dots.
         radius = 3 + 6 * (count / largest) ** 0.5
         title = f"{counted(count, 'case')}: said {confidence:.2f}, right {right:.2f}"
         dot = Markup('<circle cx="{}" cy="{}" r="{}"><title>{}</title></circle>')
