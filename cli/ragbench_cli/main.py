@@ -188,6 +188,7 @@ def _read_number(
     it.
     """
     minimum = getattr(parameter, "min", None)
+    # Plain numbers are read here, as Typer's own reader takes long to import.
     is_plain = value.isascii() and value.isdecimal()
     if parameter.type_descriptor.annotation is int and is_plain and int(value) >= (minimum or 0):
         return int(value)

@@ -287,6 +287,7 @@ def _record_fields(record: type) -> Sequence[_Field]:
         if default is NODEFAULT:
             default = inspect.Parameter.empty
         if _is_record(kind):
+            # Without info: a record within, whose own fields are options.
             record_fields.append(_Field(name, name, kind, None, default))
             continue
         info = option()
@@ -295,6 +296,7 @@ def _record_fields(record: type) -> Sequence[_Field]:
         info = copy(info)  # several records may share the annotation
         option_name = name
         if isinstance(info, OptionInfo):
+            # A record names the panel of the help that its options are shown in.
             panel = getattr(record, "PANEL", "Options")
             option_name = _complete_option(info, name, kind, panel)
             has_default = default is not inspect.Parameter.empty

@@ -68,8 +68,10 @@ def compared(beside: Beside) -> Comparison:
     it needs a higher version of ``answer_correct``.
     """
     right_side = side_of_words(beside.right.tokens)
+    # A yes or no at the beginning goes before the amounts behind it.
     if beside.right.is_typed and not right_side:
         return compared_by_amounts(beside)
+    # One letter, before words are looked at: it has none that could be compared.
     if _CHOICE.fullmatch(beside.reference):
         return _compared_by_choice(beside)
     if beside.is_long:
@@ -83,6 +85,7 @@ def compared(beside: Beside) -> Comparison:
     for reason, differs in _DIFFERENCES.items():
         if differs(beside):
             return Comparison(Agreement.DIFFERENT, reason)
+    # With more words than "yes" the reference gives a reason, which words must compare.
     is_side_alone = bool(right_side) and len(beside.right.tokens) == 1
     if is_side_alone and side == right_side and not is_unsure(beside.response):
         return Comparison(Agreement.SAME, "the same side", is_all=True)

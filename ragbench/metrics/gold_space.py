@@ -155,6 +155,8 @@ class MatchingTally:
             self._names.update(plain)
         else:
             ranks_by_id, ranks_by_document = self._count_named(result, judgements)
+        # Cut at twice the size, so that it is not sorted for each case. The first names stay, in
+        # any order of cases.
         if len(self._names) > 2 * _REMEMBERED:
             self._names = set(sorted(self._names)[:_REMEMBERED])
         self.by_id += len(ranks_by_id)

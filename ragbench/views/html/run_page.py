@@ -362,6 +362,7 @@ def _outcome_parts(causes: Sequence[CauseCount]) -> list[tuple[str, str, int]]:
             right.append(count)
         else:
             unchecked.append(count)
+    # Right cases first and unchecked ones last, so that the bars of two runs compare by eye.
     lost.sort(key=lambda count: -count.cases)
     parts: list[tuple[str, str, int]] = []
     for count in (*right, *lost, *unchecked):
