@@ -16,6 +16,7 @@ def _modules_of_names() -> dict[str, str]:
 
     Type checkers read that file, too, so that the two cannot differ.
     """
+    # Only read when a name is first asked for: `import ragbench` must be quick.
     import ast
     from pkgutil import get_data
 

@@ -98,6 +98,7 @@ class Problem:
         Editors and CI systems make a link of the beginning.
         """
         parts: list[str] = []
+        # Without a blank: editors find "path:line" only in this form.
         if self.line is not None:
             parts.append(f"{self.path}:{self.line}")
         elif self.path:
@@ -125,6 +126,7 @@ class DataError(InputError):
         self.problems = tuple(problems)
         lines = [str(problem) for problem in self.problems[:shown]]
         not_shown = len(self.problems) - shown
+        # Counted after the list is cut: the number of all is in `problems`.
         if not_shown > 0:
             lines.append(f"... and {not_shown} more problems")
         super().__init__("\n".join(lines))

@@ -31,6 +31,7 @@ def _table_of_key_bytes() -> bytes:
     regular expression is not.
     """
     is_in_key = re.compile(f"[{_CHARACTERS}]")
+    # Bytes beyond ASCII are in no key, and stay blanks.
     marks = bytearray(b" " * 256)
     for code in range(128):
         if is_in_key.match(chr(code)):
@@ -123,6 +124,7 @@ class _Shapes:
         """By the first letters of a key's first word, at most three: ``AKI`` of ``AKIA``."""
         self.by_part: list[tuple[str, _Shape]] = []
         """By what a run has in its middle that is a key, or the end of one: ``Q~``."""
+        # By the package's loader, since it may be read from an archive.
         table = json.loads(get_data("ragbench", "issuers.json") or b"")
         for entry in (*table["listed"].values(), *table["more"].values()):
             self._add(entry)
@@ -139,9 +141,12 @@ class _Shapes:
         if "holds" in entry:
             # ":AA" of a key with a colon: the run of its end begins with "AA".
             parts = re.findall(f"[{_CHARACTERS}]+", entry["holds"])
+            # The longest part: a short one would be in many texts.
             self.by_part.append((max(parts, key=len), shape))
             return
         for beginning in entry["begins"]:
+            # The beginning up to its first sign is a whole word; without a sign it is the start of
+            # one.
             parts = re.split("[^A-Za-z0-9]", beginning.lstrip("_"), maxsplit=1)
             word = parts[0]
             is_ended_by_sign = len(parts) == 2
@@ -202,13 +207,16 @@ def spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int,
             length of their keys.
     """
     shapes = _shapes_of_keys()
+    # All long runs of letters in one text: parts of keys are looked for once, in little text.
     runs = b" ".join(_long_runs(text.encode("utf-8", "surrogatepass")))
     text_of_runs = runs.decode("ascii")
+    # Keys that are known by how they begin; those below have a fixed part within.
     if shapes.may_begin(_words_of_runs(text_of_runs)):
         for run in _RUN.finditer(text):
             yield from _keys_in_run(text, *run.span(), is_message=is_message)
     for part, shape in shapes.by_part:
         if part not in text_of_runs:
+            # The part is in no run, so its pattern, which reads the whole text, is not tried.
             continue
         for match in shape.pattern.finditer(text):
             if shape.is_key(match[0]):
@@ -223,6 +231,7 @@ def _long_runs(data: bytes) -> Iterator[bytes]:
     Args:
         data: the text in UTF-8.
     """
+    # A blank at the end, so that the last run ends, too.
     marks = data.translate(_MARKS_OF_BYTES) + b" "
     start = marks.find(_MARKS_OF_RUN)
     while start >= 0:

@@ -105,6 +105,7 @@ def mask_url(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return MASK
+    # From the right: a password may hold an "@" itself.
     if "@" in parts.netloc:
         host = parts.netloc.rpartition("@")[2]
         parts = parts._replace(netloc=f"{MASK}@{host}")
@@ -117,6 +118,7 @@ def mask_url(url: str) -> str:
             parameters.append((name, MASK))
         else:
             parameters.append((name, value))
+    # Written anew only with a secret, as that changes how letters are escaped.
     if has_secrets:
         parts = parts._replace(query=urlencode(parameters, safe="*"))
     return urlunsplit(parts)
@@ -284,13 +286,18 @@ class _Secrets:
 
     def __init__(self) -> None:
         """Begins without secrets; the environment is read when secrets are first asked for."""
+        # Several threads ask models at once, and each may add a secret.
         self._lock = threading.Lock()
+        # Secrets that code has added, and those that the environment has or had.
         self._added: set[str] = set()
         self._environment: set[str] = set()
+        # No environment has -1 variables, so that the first look reads it.
         self._variables = -1
         """Number of environment variables when they were last read."""
         self._valid_until = 0.0
         """Time after which they are read again."""
+        # Every spelling in which a secret may be in a text, and whether it is masked within words,
+        # too.
         self._forms: tuple[tuple[str, bool], ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
@@ -313,6 +320,7 @@ class _Secrets:
         """
         now = time.monotonic()
         variables = len(os.environ)
+        # A new variable changes their number; a changed value shows after the time is over.
         if variables == self._variables and now < self._valid_until:
             return self._forms
         with self._lock:
@@ -363,6 +371,7 @@ def _secrets_of_environment() -> set[str]:
         if name not in _DIRECTORY_VARIABLES and _SECRET_VARIABLE.search(name.upper()):
             values.update(_value_and_lines(value))
         values.update(_secrets_in_text(value))
+    # Short values are words of any text: to mask them would spoil it.
     return {value for value in values if _is_worth_hiding(value)}
 
 
@@ -415,6 +424,7 @@ def _escaped_forms(value: str) -> set[str]:
     """
     from urllib.parse import quote, quote_plus
 
+    # Each as its writer makes it, whatever file it then is in.
     plain = {
         value,
         json.dumps(value)[1:-1],
@@ -428,7 +438,7 @@ def _escaped_forms(value: str) -> set[str]:
         value.replace('"', '""'),
         value.replace("'", "'\"'\"'"),
     }
-    # And each within JSON again, as in a command line in a manifest.
+    # And each within JSON again, as a command line in a manifest is a shell's text within JSON.
     in_json = {json.dumps(form)[1:-1] for form in plain}
     return plain | in_json
 
@@ -477,11 +487,13 @@ def hidden_in_id(text: str) -> str:
     cases mixed up.
     """
     for form, is_masked_in_words in _SECRETS.forms():
+        # The quick look first: most texts hold no secret.
         if form not in text:
             continue
         if is_masked_in_words:
             text = text.replace(form, MASK)
         else:
+            # As a whole word: a short secret may be a part of a longer id.
             text = _word_pattern(form).sub(MASK, text)
     return text
 
@@ -622,8 +634,11 @@ def _strings_with_ids(value: object, *, is_id: bool = False) -> Iterator[tuple[s
             yield from _strings_with_ids(item, is_id=is_id)
     elif isinstance(value, dict):
         for name, item in cast("dict[str, object]", value).items():
+            # A field's name may be an id: results are often keyed by case.
             yield name, True
             names_id = _ID_NAME.fullmatch(name) is not None
+            # By the name of this field alone: names within it decide anew, entries of a list do
+            # not.
             yield from _strings_with_ids(item, is_id=names_id)
 
 

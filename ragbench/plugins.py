@@ -71,8 +71,10 @@ def directory_kept(who: str) -> Generator[None]:
         yield
     finally:
         after = _working_directory()
+        # `before` is empty where the folder was deleted: there is no way back then.
         if before and after != before:
             os.chdir(before)
+            # Once for each code and folder: a RAG that does it at every call would fill the screen.
             if (who, after) not in _warned_changes:
                 _warned_changes.add((who, after))
                 warn(
@@ -101,13 +103,16 @@ def silenced(*names: str) -> Generator[None]:
     Args:
         *names: of the loggers.
     """
+    # By name, so that a library that is not imported yet has the same logger later.
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     try:
         for logger in loggers:
+            # Above the highest level, so that nothing at all is logged.
             logger.setLevel(logging.CRITICAL + 1)
         yield
     finally:
+        # Each gets its own level back, also after an error.
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
 
@@ -223,6 +228,7 @@ def extra_problem(extra: str, begins: Callable[[str], None] | None = None) -> st
     try:
         for module in extras().get(extra, ()):
             package = module.partition(".")[0]
+            # Before the import: a crash must leave the name behind.
             if begins is not None:
                 begins(installed_name(package))
             if package == "ragas":
@@ -249,6 +255,7 @@ def import_packages_of(*parts: object) -> None:
     Raises:
         MissingExtraError: a package is not installed, or cannot be imported.
     """
+    # Parts may hold each other: without this set the loop would not end.
     seen: set[int] = set()
     waiting = [*parts]
     while waiting:
@@ -256,9 +263,11 @@ def import_packages_of(*parts: object) -> None:
         if id(part) in seen:
             continue
         seen.add(id(part))
+        # Fields may be lists of parts; strings are none.
         if isinstance(part, (list, tuple)):
             waiting.extend(cast("Sequence[object]", part))
         elif is_own(type(part).__module__):
+            # Only of ragbench's own parts: a user's method of that name may do anything.
             import_packages = getattr(part, "import_packages", None)
             if import_packages is not None:
                 import_packages()
@@ -330,6 +339,7 @@ def import_ragas() -> ModuleType:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
+        # Once: with ragas imported, what it needed is there.
         if "ragas" not in sys.modules:
             _replace_missing_vertexai()
         return require("ragas", extra="ragas")
@@ -361,6 +371,7 @@ def load_attribute(target: str) -> Any:
     if not colon or not module_name or not path:
         raise ConfigError(f"'{target}' is not of the form package.module:attribute")
     module = importlib.import_module(module_name)
+    # `attrgetter` follows the dots of a class and its method.
     try:
         return attrgetter(path)(module)
     except AttributeError as error:
@@ -425,6 +436,7 @@ class Registry:
         Raises:
             ConfigError: there is none; the message lists those that there are.
         """
+        # The parts of ragbench itself first: to look for those of other packages takes time.
         target = self.builtin.get(name)
         if target is None:
             targets = self.targets()
@@ -454,10 +466,13 @@ def load_target(
     Raises:
         ConfigError: there is no such module, file or attribute, or importing it fails.
     """
+    # From the right: a path of Windows has a colon of its own.
     module_name, colon, path = spec.rpartition(":")
     if not colon or not module_name or not path:
         raise ConfigError(f"'{spec}' is not of the form {_FORMS}")
     root = Path(search_path).resolve()
+    # At the front, so that the user's modules go before installed ones of the same name. It stays,
+    # since modules import others later.
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     value: Any
@@ -465,6 +480,7 @@ def load_target(
         value = _module_of_file(root / module_name)
     else:
         value = _module_by_name(module_name, root)
+    # Step by step: the message names the part that is missing, and its neighbours.
     for name in path.split("."):
         try:
             value = getattr(value, name)
@@ -501,6 +517,7 @@ def _module_by_name(name: str, root: Path) -> types.ModuleType:
             ) from None
         raise _import_failure(name, error) from error
     except BaseException as error:
+        # The user's Ctrl-C is no mistake of the module.
         if is_users_interruption(error):
             raise
         raise _import_failure(name, error) from error
@@ -582,6 +599,7 @@ def _similar_module_hint(name: str, root: Path) -> str:
 
     Empty where none is near.
     """
+    # Files and packages, as both can be imported.
     modules = [path.stem for path in root.glob("*.py")]
     modules += [path.parent.name for path in root.glob("*/__init__.py")]
     hint = did_you_mean(name, sorted(modules))
@@ -603,6 +621,7 @@ def _objects_offered(module: Any, names: list[str], offers: Callable[[object], b
     candidates: list[str] = []
     for name in names:
         value = getattr(module, name)
+        # By the module that an object names: imported ones name another.
         is_imported = getattr(value, "__module__", None) != module_name
         if not is_imported and offers(value):
             candidates.append(name)
@@ -637,6 +656,7 @@ def is_users_interruption(error: BaseException) -> bool:
     if handler_code is None:
         return True
     raised_in = None
+    # The last frame is the one that raised.
     for frame, _ in traceback.walk_tb(error.__traceback__):
         raised_in = frame.f_code
     return raised_in is handler_code

@@ -63,10 +63,12 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     """
     del scores
     tally = Exported(paths=(path,))
+    # Beside the target: the system's temporary folder may be too small for a large run.
     with written_whole(path, make_folders=True) as file, TemporaryFile(dir=path.parent) as lines:
         fullest_position, fullest_line = _write_lines(traces, lines, tally)
         file.write(fullest_line)
         lines.seek(0)
+        # The position and not the text decides: equal lines are both kept.
         for position, line in enumerate(lines):
             if position != fullest_position:
                 file.write(line)
@@ -100,8 +102,10 @@ def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Exported) -> t
         line = text.encode("ascii") + b"\n"
         lines.write(line)
         fields = sum(value is not None for value in row.values())
+        # Only more counts, so that of equal lines the first is taken.
         if fields > most_fields:
             most_fields = fields
+            # Its place among the lines that are written, without the cases left out.
             fullest_position = tally.written
             fullest_line = line
         tally.written += 1

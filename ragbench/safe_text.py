@@ -180,9 +180,11 @@ def _spelled_number(match: re.Match[str]) -> str:
     character = match[0]
     if character in _JOINERS:
         before = match.string[match.start() - 1 : match.start()]
+        # Behind nothing, or behind a blank, a joiner is invisible and may deceive.
         if before and unicodedata.category(before)[0] in "LMS":
             return character
     code = ord(character)
+    # The forms of JSON and Python for short and long numbers.
     if code < 0x10000:
         return f"\\u{code:04x}"
     return f"\\U{code:08x}"
@@ -199,6 +201,7 @@ def shortened_line(text: str) -> str:
 
     Names come from users' files, and may be of any length.
     """
+    # Masked before it is cut: half a key would not be recognised.
     name = hidden(text)
     if len(name) > _LONGEST_NAME:
         name = f"{name[:_LONGEST_NAME]}..."
@@ -237,6 +240,7 @@ def did_you_mean(name: str, known_names: Iterable[str]) -> str:
     nearest_names = get_close_matches(name, list(known_names), n=1)
     if not nearest_names:
         return ""
+    # A known name may come from a user's file: it may be long, or hold a key.
     nearest = shortened_line(nearest_names[0])
     return f" Did you mean '{nearest}'?"
 

@@ -77,6 +77,7 @@ class Checks(list[DoctorCheck]):
         A probe that fails is a doubt: the RAG runs, but some numbers would be wrong.
         """
         state: State = "doubt"
+        # None: the probe could not be tried.
         if probe.holds is None:
             state = "unknown"
         elif probe.holds:
@@ -102,10 +103,12 @@ class Checks(list[DoctorCheck]):
         The first error fails the step that it is in, and ends the block. So doctor goes on with its
         other checks.
         """
+        # Checks are nested: the outer one goes on under its own name.
         outer_step = self.step
         self.step = step
         try:
             yield
+        # Only ragbench's own errors: any other is a bug, and ends doctor.
         except RagbenchError as error:
             self.record(str(error), "failed")
         finally:
@@ -142,6 +145,7 @@ def import_problem(extra: str) -> str:
 
     A process of its own does it: a broken compiled package may end Python, and packages print.
     """
+    # The child looks where this process does: the path may have been changed since its start.
     program = _IMPORTING.format(path=sys.path, extra=extra, mark=_MARK, begins=_BEGINS)
     command = [sys.executable, "-W", "ignore", "-c", program]
     try:
@@ -155,9 +159,11 @@ def import_problem(extra: str) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"importing its packages took longer than {_LONGEST_IMPORT:g} seconds"
+    # Behind the last mark: what packages print while they are imported comes before it.
     _, mark, problem = done.stdout.rpartition(_MARK)
     if mark:
         return problem.strip()
+    # Without the mark Python has ended on the way, as with a broken compiled package.
     return _end_of_python(extra, done)
 
 
@@ -167,8 +173,10 @@ def _end_of_python(extra: str, done: subprocess.CompletedProcess[str]) -> str:
     Args:
         done: the process, which printed each package's name before it imported it.
     """
+    # The last package whose name was printed is the one that never came back.
     _, mark, output = done.stdout.rpartition(_BEGINS)
     package = f"its package '{output.split()[0]}'" if mark else "its packages"
+    # The last line of standard error is mostly the error itself.
     lines = done.stderr.strip().splitlines()
     last_line = f": {lines[-1]}" if lines else ""
     distribution = "ragbench" if extra == CORE else f"'ragbench[{extra}]'"
@@ -186,12 +194,14 @@ def check_installation() -> Checks:
     """
     checks = Checks()
     requirements: list[str] = []
+    # A source checkout has no metadata: doctor goes on without the extras.
     try:
         checks.record(version("ragbench"), name="ragbench")
         requirements = requires("ragbench") or []
     except PackageNotFoundError:
         checks.record("run from its source: without its metadata no more is known", name="ragbench")
     checks.record(f"{platform.python_version()} on {platform.system()}", name="python")
+    # An empty name among the extras is the core, without which nothing works.
     by_extra = _packages_by_extra(requirements)
     problems = _import_problems(by_extra)
     for extra, packages in by_extra.items():
@@ -205,6 +215,8 @@ def check_installation() -> Checks:
             checks.record(problems[extra], "failed")
         else:
             checks.record(", ".join(installed))
+    # RAGAS sends usage data unless this variable is "true": ragbench sets it so where a user has
+    # not.
     tracking = os.environ.get("RAGAS_DO_NOT_TRACK", "true")
     is_off = tracking.lower() == "true"
     telemetry = "off" if is_off else f"on: RAGAS_DO_NOT_TRACK={tracking}"
@@ -223,7 +235,9 @@ def _import_problems(by_extra: Mapping[str, Sequence[str]]) -> dict[str, str]:
         _, missing = _installed_and_missing(packages)
         if not missing:
             complete.append(extra)
+    # The core has an empty name here and `CORE` for the child process.
     names = [extra or CORE for extra in complete]
+    # Threads are enough: they only wait for processes.
     with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as pool:
         problems = pool.map(import_problem, names)
         return dict(zip(complete, problems, strict=True))
@@ -234,7 +248,9 @@ def installation_in_short(checks: Sequence[DoctorCheck]) -> Checks:
 
     They hold failures, versions, and the extras by name.
     """
+    # Two of these names come from `check_installation`, which records them in every case.
     by_name = {check.name: check for check in checks}
+    # Failures first: they are why somebody runs doctor.
     short = Checks(check for check in checks if check.state == "failed")
     versions = f"{by_name['ragbench'].detail}, Python {by_name['python'].detail}"
     short.record(versions, name="ragbench")
@@ -266,12 +282,15 @@ def _packages_by_extra(requirements: Sequence[str]) -> dict[str, list[str]]:
         # An extra that is made of others asks for ragbench itself.
         if required is None or required["package"] == "ragbench":
             continue
+        # An empty name for the core.
         packages = by_extra.setdefault(extra["extra"] if extra else "", [])
         package = required["package"]
         features = required["features"] or ""
+        # With the packages of its features, as another package may have brought it without them.
         for name in (package, *_packages_of_features(package, features)):
             if name not in packages:
                 packages.append(name)
+    # In the order of names; some extras only join others, and are not shown.
     return {extra: by_extra[extra] for extra in sorted(by_extra) if extra not in _NOT_SHOWN}
 
 
@@ -284,6 +303,7 @@ def _packages_of_features(package: str, features: str) -> list[str]:
     try:
         requirements = requires(package) or []
     except PackageNotFoundError:
+        # A missing package is reported under its own name already.
         return []
     packages: list[str] = []
     for requirement in requirements:
@@ -301,6 +321,7 @@ def _installed_and_missing(packages: Iterable[str]) -> tuple[list[str], list[str
     installed: list[str] = []
     missing: list[str] = []
     for package in packages:
+        # Metadata are read, and the package is not imported: that may end Python.
         try:
             installed.append(f"{package} {version(package)}")
         except PackageNotFoundError:
@@ -327,6 +348,8 @@ def check_llm(checks: Checks, choice: LLMChoice, *, is_probed: bool) -> None:
             runner.run(_try_out_endpoint(checks, settings))
         else:
             runner.run(_ask_model(checks, settings))
+        # Nested: a mistake with embeddings leaves the checks above as they are. No model for
+        # embeddings is named in most projects.
         with checks.trying("embeddings"), suppress(NoModelError):
             runner.run(_ask_embeddings(checks, choice.embeddings(settings)))
 
@@ -338,6 +361,7 @@ def _show_settings(checks: Checks, settings: LLMSettings) -> None:
     """
     for setting in settings.settings:
         checks.record(f"{setting.value} (from {setting.origin})", name=f"llm {setting.name}")
+    # Looked up by the endpoint, since the same model costs differently elsewhere.
     price = price_for(settings.endpoint)
     if price is None:
         checks.record(
@@ -391,6 +415,7 @@ async def _ask_model(checks: Checks, settings: LLMSettings) -> None:
                 detail += "; it reports no tokens, so the cost is unknown"
             checks.record(detail)
 
+            # The same client: the dialect that the first question found out is used here.
             checks.step = "llm structure"
             started = time.perf_counter()
             capital = await ask_capital(client, purpose="doctor")
@@ -399,6 +424,8 @@ async def _ask_model(checks: Checks, settings: LLMSettings) -> None:
             mode = dialect.structured.value if dialect.mode_is_known else "no mode"
             repaired = ", after one correction" if capital.repaired else ""
             checks.record(f"works with {mode}{repaired} in {seconds:.2f} s")
+        # Outside: this check needs a client without its own checks, which would refuse a cut
+        # prompt.
         checks.step = "llm context"
         for finding in await reads(settings.endpoint, limits):
             checks.record_finding(finding)
@@ -411,6 +438,7 @@ async def _try_out_endpoint(checks: Checks, settings: LLMSettings) -> None:
     """
     needed: dict[str, Any] = {}
     with checks.trying("llm answers"):
+        # The settings of all findings, which belong together in one file.
         async for finding in probe(settings.endpoint):
             needed |= finding.settings
             checks.record_finding(finding)
@@ -418,6 +446,7 @@ async def _try_out_endpoint(checks: Checks, settings: LLMSettings) -> None:
         if needed:
             lines: list[str] = []
             for name, value in needed.items():
+                # As YAML has it: true and false in small letters.
                 text = "none" if value is None else str(value).lower()
                 lines.append(f"{name}: {text}")
             detail = f"put into the section llm of the configuration: {', '.join(lines)}"
@@ -437,9 +466,11 @@ def check_dataset(
     """
     with checks.trying("data reads"):
         encoding, _ = encoding_of(dataset)
+        # The whole dataset: some mistakes show only between cases, such as two equal questions.
         cases = list(read_cases(dataset, encoding=encoding, fields=fields))
         detail = counted(len(cases), "case")
         documents: list[Document] | None = None
+        # From here on an error is the corpus', and named so.
         checks.step = "corpus reads"
         try:
             documents = list(DocumentsBeside(dataset, corpus).read())
@@ -461,6 +492,8 @@ def check_rag(checks: Checks, spec: str, arguments: str | None, question: str) -
     options = json_object(arguments or "{}", "--rag-args")
     with checks.trying("rag loads"):
         service = read_service(spec)
+        # A service with a method or a body of its own, and no paths: only its response can show
+        # these.
         if service is not None and (service.method or "send" in options) and "take" not in options:
             _explore_service(checks, service, options, question)
             return
@@ -468,7 +501,10 @@ def check_rag(checks: Checks, spec: str, arguments: str | None, question: str) -
         checks.record(type(cast("object", rag)).__name__)
         try:
             asyncio.run(_ask_rag(checks, rag, question))
+        # A service that was named as a plain address may not know ragbench's protocol.
         except ContractError:
+            # With paths or a preset the user has stated the form: then the mistake is reported as
+            # it is.
             if service is None or service.preset or "take" in options:
                 raise
             detail = (
@@ -494,6 +530,7 @@ def _explore_service(
         headers=options.get("headers"),
         timeout=options.get("timeout", 60.0),
     )
+    # No way of asking gave a response: the problem has what the last one answered.
     if explored.body is None:
         checks.record(explored.problem, "failed")
         return
@@ -509,6 +546,7 @@ def _explore_service(
             "unknown",
         )
     lines = ["ragbench eval CASES", *explored.options]
+    # Headers among the options may hold keys, and users paste the command into issues.
     checks.command = mask_text(" \\\n    ".join(lines))
 
 
@@ -520,11 +558,14 @@ async def _ask_rag(checks: Checks, rag: RAG, question: str) -> None:
     Args:
         checks: doctor's list, which gets the findings.
     """
+    # Of a RAG that only generates: it is asked without contexts.
     contexts: Sequence[str] = ()
     if "retrieval" in rag.families:
+        # No digest and no limit: nothing of this is stored.
         retrieve_input: RetrieveInput = (question, [])
         stage = retrieve_stage(rag, b"", None)
         result = await _stage_result(checks, "rag retrieves", stage, retrieve_input)
+        # The failure is recorded already; an answer on no contexts would only mislead.
         if result is None:
             return
         contexts = result.contexts
@@ -579,6 +620,7 @@ def check_pipeline(checks: Checks, path: Path, question: str) -> None:
                 checks.record(str(problem), "failed")
             return
         checks.record(f"{path} is in order")
+        # A store in memory without a corpus is empty: asking it would show only that.
         if pipeline.corpus is None and pipeline.indexing.settings.store == "memory:":
             detail = "not asked: it names no corpus and is given that of the dataset"
             checks.record(detail, name="pipeline answers")

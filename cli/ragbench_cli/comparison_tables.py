@@ -90,12 +90,14 @@ def gate_blocks(verdict: GateResult) -> Blocks:
     if verdict.pair is not None:
         yield styled(("cases     ", "dim"), kinds_text(verdict.pair))
 
+    # Passed and not judged checks take one line each: neither asks for anything.
     passed = [check for check in verdict.checks if check.outcome is GateOutcome.PASSED]
     if passed:
         yield styled(("passed    ", "dim"), _passed_text(passed))
     not_judged = [check for check in verdict.checks if check.outcome is GateOutcome.NOT_JUDGED]
     if not_judged:
         yield styled(("not held  ", "dim"), _not_judged_text(not_judged))
+    # What could not be compared is no check, and explains why one is missing.
     refusals: list[Cell] = [(refusal_text(refusal), "yellow") for refusal in verdict.refusals]
     yield from paragraph("not compared", refusals)
 
@@ -108,9 +110,11 @@ def gate_blocks(verdict: GateResult) -> Blocks:
         yield from corrected_blocks(corrections)
     yield from _unfulfilled_blocks(verdict)
 
+    # A failed gate has cases to look at; any other has a reason at most.
     if verdict.outcome is GateOutcome.FAILED:
         yield from _lost_blocks(verdict)
     else:
+        # The first alone: the screen has few lines, and --md has all.
         reasons = [f"{check.name} {check.reason}" for check in verdict.against[:1]]
         yield from paragraph("why", reasons)
     yield from paragraph("notes", verdict.notes)
@@ -154,10 +158,12 @@ def _passed_text(checks: Sequence[GateCheck]) -> str:
         if check.kind is not CheckKind.COVERAGE:
             checks_by_metric.setdefault(check.marked, []).append(check)
     texts: list[str] = []
+    # From all checks those of the named metrics are taken off: the rest is "more".
     unnamed = len(checks)
     for name, checks_of_metric in islice(checks_by_metric.items(), _PASSED):
         texts.append(f"{name} {_passed_figure(checks_of_metric)}")
         unnamed -= len(checks_of_metric)
+    # All passed checks are coverage, which has no metric to name.
     if not texts:
         return f"{unnamed:,} checks of how many cases failed or were measured"
     text = ", ".join(texts)
@@ -172,6 +178,7 @@ def _passed_figure(checks: Sequence[GateCheck]) -> str:
     A limit is judged on all cases of the run, a change on those that the baseline measured too:
     beside its change a metric has the mean that the change is of.
     """
+    # The check with a change tells more than a limit.
     for check in checks:
         if check.drop is not None:
             cells = check_cells(check)
@@ -185,6 +192,7 @@ def _not_judged_text(checks: Sequence[GateCheck]) -> str:
     They are named so that a reader does not take them for passed.
     """
     texts: list[str] = []
+    # The first ones, in the order of the gate.
     for check in checks[:_PASSED]:
         change = check_cells(check).change
         texts.append(f"{check.marked} {change}")
@@ -280,11 +288,13 @@ def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blo
     for line in result_lines(comparison):
         yield styled((line, "bold"))
     yield ""
+    # Marks stand for the runs in all tables below.
     for run in comparison.runs:
         yield styled((f"{run.mark}  ", "bold"), run_text(run))
     metrics: Sequence[MetricComparison] = comparison.metrics
     if not named:
         metrics = _main_metrics(comparison)
+    # Counted for the legend, which names the option that shows them.
     hidden = len(comparison.metrics) - len(metrics)
     yield ""
     yield _metric_table(comparison, metrics)
@@ -293,6 +303,7 @@ def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blo
         yield from corrected_blocks(comparison.corrections)
     yield from _pair_blocks(comparison, cases)
     yield from _reason_blocks(comparison)
+    # With --cases they are spelled out already.
     if comparison.changed and not cases:
         yield ""
         yield styled(("next     ", "dim"), _cases_command(comparison))
@@ -318,6 +329,7 @@ def _main_metrics(comparison: Comparison) -> Sequence[MetricComparison]:
     candidates: list[MetricComparison] = []
     for metric in comparison.metrics:
         is_measured = any(score is not None for score in metric.scores)
+        # Of the metrics that decide, those with a value in any run.
         if metric.name in comparison.main and is_measured:
             candidates.append(metric)
     for metric in comparison.metrics:
@@ -326,6 +338,7 @@ def _main_metrics(comparison: Comparison) -> Sequence[MetricComparison]:
             candidates.append(metric)
     if not candidates:
         return comparison.metrics[:_ROWS]
+    # Cut before the order is restored: the main ones go first.
     shown = candidates[:_ROWS]
     return [metric for metric in comparison.metrics if metric in shown]
 
@@ -338,6 +351,7 @@ def _legend_text(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
     parts = ["p: two-sided, corrected"]
     has_letters = False
     for metric in metrics:
+        # One letter anywhere is enough to need the explanation.
         has_letters = has_letters or any(figure.better_than for figure in metric.figures)
     if has_letters:
         parts.append("a letter: better than that run")
@@ -359,6 +373,7 @@ def _pair_blocks(comparison: Comparison, cases: int) -> Blocks:
     yield ""
     for pair in comparison.pairs:
         changed = [case for case in comparison.changed if case.second == pair.second]
+        # Of several runs, one without a changed case needs no line.
         if not changed and not is_only_pair:
             continue
         if cases:
@@ -371,6 +386,7 @@ def _pair_blocks(comparison: Comparison, cases: int) -> Blocks:
             cases_of_kind = [case for case in changed if case.kind is kind]
             if cases:
                 yield from _spelled_out_blocks(kind, cases_of_kind, cases)
+            # Of the kinds without a label, such as equal cases, no case is named.
             elif is_only_pair and kind in _KIND_LABELS:
                 yield from _named_cases(kind, cases_of_kind)
 
@@ -403,10 +419,12 @@ def _reason_blocks(comparison: Comparison) -> Blocks:
         flows = [flow_text(flow) for flow in moved[:_FLOWS]]
         yield styled(("causes   ", "dim"), "; ".join(flows))
     marks_by_change: dict[str, list[str]] = {}
+    # Pairs and changes of systems are made in the same order, one for each later run.
     for pair, change in zip(comparison.pairs, comparison.systems, strict=True):
         line = "; ".join(change_lines(change, most=_FEW))
         marks_by_change.setdefault(line, []).append(pair.second)
     for line, marks in marks_by_change.items():
+        # With one line for all runs, marks would only repeat them.
         if len(marks_by_change) > 1:
             line = f"{', '.join(marks)}: {line}"
         yield styled(("changed  ", "dim"), line)
@@ -423,6 +441,7 @@ def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -
     marks = [run.mark for run in comparison.runs]
     names = [shown_line(metric.name) for metric in metrics]
     scores = _score_rows(metrics, raised=can_show("ᵃ"))
+    # The table of three or more runs: its rows are the runs, so scores are turned.
     if len(marks) > 2:
         wide_table = table(("run", *names), zip(marks, *scores, strict=True))
         # Scores of many metrics are folded rather than cut.
@@ -431,6 +450,7 @@ def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -
         return wide_table
     rows: list[Sequence[Cell]] = []
     for name, metric, figures in zip(names, metrics, scores, strict=True):
+        # No case in common, or a metric that cannot be tested.
         if not metric.differences:
             rows.append((name, *figures, "-", "-", "-", "-"))
             continue
@@ -446,6 +466,7 @@ def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -
         ("metric", mark, other_mark, f"{other_mark} - {mark}", "interval", "p", "in both"),
         rows,
         missed=("in both", "interval", "p"),
+        # A long name may lose its end before a column of figures goes.
         spare=max(0, longest_name - _LONGEST_ID),
     )
     metric_table.columns[0].max_width = _LONGEST_ID
@@ -460,8 +481,10 @@ def _score_rows(metrics: Sequence[MetricComparison], *, raised: bool) -> list[li
     marks: list[list[str]] = []
     for metric in metrics:
         marks.append([_marks_text(figure, raised=raised) for figure in metric.figures])
+    # Turned from rows to columns: the width is that of a run's whole column.
     marks_by_run = list(zip(*marks, strict=True))
     widths = [0] * len(marks_by_run)
+    # Of three and more runs the marks vary too much: padding would cost the screen's width.
     if len(marks_by_run) == 2:
         widths = [max(map(len, marks_of_run)) for marks_of_run in marks_by_run]
     rows: list[list[str]] = []
@@ -528,6 +551,7 @@ def _hanging_text(label: str, text: str) -> str:
     head = " " * _CASE_INDENT
     if label:
         head += f"{label:<{_LABEL_WIDTH}}"
+    # A very narrow terminal still gets lines that can be read.
     room = max(_LEAST_ROOM, data_console().width - _CASE_INDENT - _LABEL_WIDTH)
     lines = textwrap.wrap(text, room, break_on_hyphens=False)
     indent = " " * len(head)

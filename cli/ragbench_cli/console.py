@@ -63,9 +63,11 @@ def print_json(value: object, *, in_lines: bool = True) -> None:
     import msgspec
     import orjson
 
+    # Only objects are long: their lists hold a run's cases.
     if in_lines and isinstance(value, dict):
         write_json(_json_lines(cast("dict[str, object]", value)))
     else:
+        # In a single line it is one of many objects, as of a list.
         options = orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if in_lines else 0)
         write_json([orjson.dumps(msgspec.to_builtins(value), option=options)])
 
@@ -92,12 +94,15 @@ def _json_lines(value: dict[str, object]) -> Iterator[bytes]:
     if not value:
         yield b"{}\n"
         return
+    # The separator goes before each entry but the first, so that no look ahead is needed.
     before_key = b"{\n  "
     for key, part in value.items():
         yield before_key + orjson.dumps(key) + b": "
         before_key = b",\n  "
+        # By exact type: a record that is a tuple is written as one value.
         is_list = type(part) in (list, tuple)
         entries = cast("Sequence[object]", part) if is_list else ()
+        # An empty list and any other value are small enough for one piece.
         if not entries:
             yield _indented_json(part, b"  ")
             continue
@@ -129,6 +134,7 @@ def data_console() -> Console:
 
     from rich.console import Console
 
+    # rich asks the terminal itself; a pipe has none to ask.
     width = None if sys.stdout.isatty() else shutil.get_terminal_size((100, 24)).columns
     return Console(
         file=styled_stream(sys.stdout), width=width, highlight=False, markup=False, emoji=False
@@ -145,11 +151,15 @@ def users_code() -> Generator[None]:
     block, even if the code has closed them. ``os._exit()`` raises SystemExit: as an end of the
     process it would leave no results, and exit code 0.
     """
+    # Processes that the code forks inherit the changed `os._exit`: the number tells them from this
+    # one.
     process = os.getpid()
     exit_at_once = os._exit
 
     errors: TextIO = styled_stream(sys.stderr)
+    # What was printed so far must come before the user's output.
     sys.stdout.flush()
+    # The real streams of the process, since programs that the code starts write there.
     copies: dict[int, int] = {}
     with contextlib.suppress(OSError):  # one of them is closed
         copies[_ERRORS] = os.dup(_ERRORS)
@@ -166,6 +176,7 @@ def users_code() -> Generator[None]:
     finally:
         os._exit = exit_at_once
         _flush_held_back()
+        # Put back even where the code has closed or replaced the streams.
         for number, copy in copies.items():
             with contextlib.suppress(OSError):  # the code has closed all files of the process
                 os.dup2(copy, number)
@@ -225,7 +236,9 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
         is_heeded = True
         return is_requested
 
+    # A thread of its own, since the main one may wait for a call.
     deadline = threading.Timer(_LAST_SECONDS, _interrupt, [threading.get_ident()])
+    # The timer must not keep Python alive once the command is through.
     deadline.daemon = True
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
@@ -246,6 +259,7 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
                 "Once more stops at once."
             )
 
+    # Put back at the end, since pytest and notebooks have handlers of their own.
     earlier_handlers = {
         number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
     }
@@ -313,6 +327,7 @@ class Invocation:
         words = ["ragbench"]
         if first:
             words.append(first)
+        # An option that is added must not be there twice.
         words += [argument for argument in self.arguments if argument not in (without, *more)]
         words += more
         return mask_text(shlex.join(words))
@@ -342,6 +357,7 @@ def progress(*, shown: bool) -> Generator[StageAdvance | None]:
     It gives the function that takes each event; None when nothing is shown. The bars are wiped when
     the run is through, and stay when it ends early.
     """
+    # Nothing to show, a log, or a terminal: a log has lines, since bars would fill it.
     if not shown:
         yield None
     elif not sys.stderr.isatty():
@@ -361,6 +377,7 @@ def progress(*, shown: bool) -> Generator[StageAdvance | None]:
         )
         with bars:
             yield _Bars(bars).advance
+            # Set only where the block ends without an error: an error leaves the bars to be read.
             bars.live.transient = True
 
 
@@ -376,6 +393,7 @@ def _note_on_counts(counts: Counter[str]) -> str:
     """
     parts: list[str] = []
     for name, word in _WORDS.items():
+        # Zeros are left out: most runs have no failures.
         if counts[name]:
             parts.append(f"{counts[name]:,} {word}")
     return ", ".join(parts)
@@ -388,6 +406,7 @@ class Lines:
     print: Callable[[str], None]
     now: Callable[[], float]
     """Seconds on a clock that only moves forward."""
+    # Short enough that no log looks hung, and long enough that none is flooded.
     every: float = 30.0
     _counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter[str]))
     _last: float | None = None
@@ -398,8 +417,10 @@ class Lines:
         It replaces bars where there is no terminal, such as in a log of CI.
         """
         counts = self._counts[event.stage]
+        # `_WORDS` are the fields of the event that have a word in a line.
         counts.update(done=event.done, **{name: getattr(event, name) for name in _WORDS})
         now = self.now()
+        # The first event starts the clock and prints nothing: short stages need no line.
         if self._last is None:
             self._last = now
         elif now - self._last >= self.every:
@@ -433,10 +454,12 @@ class InTurn:
     """Seconds on a clock that only moves forward."""
     inner: StageAdvance | None = None
     """Is told everything, too."""
+    # By stage: answers that were asked for now, and all that are settled, from before too.
     _asked: Counter[str] = field(default_factory=Counter[str])
     _settled: Counter[str] = field(default_factory=Counter[str])
     _began: dict[str, float] = field(default_factory=dict[str, float])
     """When each stage had its first answer."""
+    # The advice is given once in a command, for whichever stage needs it first.
     _has_spoken: bool = False
 
     def advance(self, event: StageProgress) -> None:
@@ -444,16 +467,19 @@ class InTurn:
 
         The advice comes where a system asked one call after the other will take long.
         """
+        # First: the event is shown even where no advice is given.
         if self.inner is not None:
             self.inner(event)
         stage = event.stage
         self._settled[stage] += event.done
+        # Stored and recorded answers take no time: they would make the system look quick.
         asked = event.done - event.reused - event.recorded
         if self._has_spoken or event.cases is None or stage not in _OF_SYSTEM or asked <= 0:
             return
         now = self.now()
         began = self._began.setdefault(stage, now)
         self._asked[stage] += asked
+        # The first answer only starts the clock, so that there is an interval less than answers.
         intervals = self._asked[stage] - 1
         if intervals < _ANSWERS_BEFORE_A_HINT:
             return
@@ -481,6 +507,7 @@ class _Bars:
         A run knows its stages only as they come.
         """
         self._bars = bars
+        # By stage: its bar, and the counts of its cases so far.
         self._tasks: dict[str, TaskID] = {}
         self._counts: dict[str, Counter[str]] = defaultdict(Counter)
 
@@ -496,6 +523,7 @@ class _Bars:
         task = self._tasks[stage]
         counts = self._counts[stage]
         counts.update({name: getattr(event, name) for name in _WORDS})
+        # None until the second event: rich needs two for a speed.
         speed = self._bars.tasks[task].speed
         rate = f"{speed:,.1f}/s" if speed else ""
         self._bars.update(task, advance=event.done, rate=rate, note=_note_on_counts(counts))
@@ -574,8 +602,10 @@ class _Bytes:
 
         The length of the block counts as written.
         """
+        # Masked as a whole block: a key may not be cut by the caller.
         data = hidden_bytes(bytes(block))
         if self.plain.isatty():
+            # Bytes that are no text go through unchanged.
             text = data.decode("utf-8", "surrogateescape")
             escaped = _ACTING_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
             data = escaped.encode("utf-8", "surrogateescape")
@@ -589,6 +619,7 @@ def guarded_streams() -> Generator[None]:
 
     A guard masks keys, and spells out letters that would act on the terminal.
     """
+    # Put back in any case: pytest and notebooks have streams of their own.
     plain_output = sys.stdout
     plain_errors = sys.stderr
     sys.stdout = cast("TextIO", _Stream(plain_output, _masked_and_escaped))

@@ -148,6 +148,7 @@ def _read_value(parameter: Any, typers_reader: Callable[..., Any], context: Any,
         value: a text, a list of texts for an option that is on the command line, or the default.
     """
     takes_many = parameter.multiple or parameter.nargs == -1
+    # Of a default there is no text to read: it has its type already.
     source = context.get_parameter_source(parameter.name)
     if source is not None and source.name == "DEFAULT" and not parameter.required:
         if value is None and takes_many:
@@ -157,6 +158,7 @@ def _read_value(parameter: Any, typers_reader: Callable[..., Any], context: Any,
         value = _single_value(parameter, cast("list[str]", value))
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
     kind_arguments = get_args(kind)
+    # Only texts and paths: their type takes any text, and cannot fail.
     if isinstance(value, list | tuple) and kind_arguments and kind_arguments[0] in (str, Path):
         item_kind = kind_arguments[0]
         return [item_kind(text) for text in cast("Sequence[str]", value)]
@@ -165,6 +167,7 @@ def _read_value(parameter: Any, typers_reader: Callable[..., Any], context: Any,
             return kind(value)
         is_literal = bool(kind_arguments) and isinstance(kind_arguments[0], str)
         if is_literal:
+            # A literal of texts: the choices of the option.
             if value in kind_arguments:
                 return value
             from ragbench_cli.usage import choice_text
@@ -172,6 +175,7 @@ def _read_value(parameter: Any, typers_reader: Callable[..., Any], context: Any,
             raise ConfigError(choice_text(parameter, context, value, kind_arguments))
         if kind in (int, float):
             return _read_number(parameter, typers_reader, context, value)
+    # Files, dates and whatever else Typer knows: its own reader has their messages.
     return typers_reader(context, value)
 
 
@@ -184,6 +188,7 @@ def _read_number(
     it.
     """
     minimum = getattr(parameter, "min", None)
+    # Plain numbers are read here, as Typer's own reader takes long to import.
     is_plain = value.isascii() and value.isdecimal()
     if parameter.type_descriptor.annotation is int and is_plain and int(value) >= (minimum or 0):
         return int(value)
@@ -211,6 +216,7 @@ def _single_value(parameter: Any, values: list[str]) -> str:
         if any(value.startswith("+") for value in values):
             return f"+{joined}"
         return joined
+    # The same value twice is harmless, as in a script that adds its options.
     if len(set(values)) > 1:
         quoted = " and ".join(f"'{value}'" for value in values)
         flag = long_name(parameter)
@@ -296,8 +302,10 @@ class _Command(_OptionReader):
         if value is None:
             return
         parameter = next(parameter for parameter in self.params if new_flag in parameter.opts)
+        # A copy: other contexts may hold the same map.
         defaults: dict[str, Any] = dict(ctx.default_map or {})
         if parameter.multiple:
+            # As Typer itself splits a variable for an option that can be repeated.
             defaults[str(parameter.name)] = value.split()
         else:
             defaults[str(parameter.name)] = value
@@ -322,11 +330,13 @@ def _write_options(command: Any, ctx: Any, formatter: Any) -> int:
     panels: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
+        # `--help` has a place of its own, below the panels.
         if record is not None and parameter.name != "help":
             panels.setdefault(_panel_of(parameter), []).append(record)
     hidden_options = 0
     for panel in sorted(panels, key=_panel_position):
         records = panels[panel]
+        # `--help-all` sets the mark in the context.
         if panel.endswith(RARE) and _SHOWS_ALL not in ctx.meta:
             hidden_options += len(records)
             continue
@@ -362,9 +372,11 @@ def _panel_of(parameter: Any) -> str:
 
     A panel groups options under a heading; arguments have one of their own.
     """
+    # Arguments are not given a panel where they are declared.
     if parameter.param_type_name == "argument":
         return Panel.ARGUMENTS
     panel = getattr(parameter, "rich_help_panel", None) or Panel.OPTIONS
+    # A rare option without a panel: rare ones of the common panel.
     if panel == RARE:
         return f"{Panel.OPTIONS}{RARE}"
     return str(panel)
@@ -471,6 +483,7 @@ def _print_version(is_set: bool) -> None:
     """
     if not is_set:
         return
+    # Imported here: the look into the metadata takes a moment at every start.
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -520,6 +533,7 @@ def _program(context: typer.Context, options: ProgramOptions) -> None:
       130  interrupted; the same command continues
       141  whoever read the output went away, as head does
     """
+    # Tests call the program without an invocation.
     if isinstance(context.obj, Invocation):
         context.obj.traceback = options.traceback
     if options.max_record:
@@ -643,6 +657,7 @@ def _is_of_the_user(cause: BaseException | None) -> bool:
         return False
     import traceback
 
+    # The standard library is on the way of every error, and is not the user's.
     known_packages = {"ragbench", "ragbench_cli", *sys.stdlib_module_names}
     for frame, _ in traceback.walk_tb(cause.__traceback__):
         module = str(frame.f_globals.get("__name__", ""))
@@ -676,7 +691,8 @@ def run() -> None:
         # A terminal that cannot show a letter is not an error.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    # Many small records are made, none in circles: looking for such takes a tenth of a run.
+    # Many small records are made, none in circles: looking for such takes a tenth of a run. Any
+    # numbers far above Python's own would do.
     gc.set_threshold(250_000, 20, 50)
     code = main(sys.argv[1:])
     gc.freeze()  # what is left ends with the process: looking through it takes a while

@@ -84,6 +84,7 @@ class LLMChoice(NamedModel):
         """
         from ragbench.llm.settings import resolve_panel
 
+        # Read anew: the main model reads the same section by itself.
         section, file = config_section(self.config)
         return resolve_panel(
             os.environ, given=models, options=self._endpoint_options(), section=section, file=file
@@ -108,6 +109,7 @@ class LLMChoice(NamedModel):
         return {
             "base_url": self.base_url,
             "api_key_env": self.api_key_env,
+            # As a text, which is the form that the environment has too.
             "api_key_file": None if self.api_key_file is None else str(self.api_key_file),
         }
 
@@ -160,11 +162,13 @@ def config_section(
     if file is None:
         return {}, ""
     section = file.value.get(name)
+    # An empty section is none: YAML gives None for a heading without lines.
     if section is None:
         return {}, file.path
     if not isinstance(section, dict):
         raise DataError([file.problem((name,), "must hold settings such as 'model: NAME'")])
     settings = cast("dict[object, object]", section)
+    # YAML may read a key such as `on` as another type.
     return {str(name): value for name, value in settings.items()}, file.path
 
 
@@ -178,6 +182,7 @@ def config_file(config: Path | None) -> YamlFile | None:
     """
     from ragbench.io.yaml_file import read_yaml
 
+    # Only the default file may be missing: a file that is named must be there.
     if config is None and not _DEFAULT_CONFIG.is_file():
         return None
     file = read_yaml(config or _DEFAULT_CONFIG)
@@ -256,8 +261,10 @@ def with_judge(choice: ModelChoice) -> ModelChoice:
         judge = _configured_judge(choice.llm.config)
         if judge is not None and judge != NO_JUDGE:
             judge = choice.llm.model or judge  # an option goes before the file
+    # "off" leaves everything to the comparison of words.
     if judge is None or judge == NO_JUDGE:
         return structs.replace(choice, judge=None)
+    # An option for each of two models: which one judges would be a guess.
     if choice.llm.model not in (None, judge):
         raise ConfigError(
             f"--judge {judge} and --llm-model {choice.llm.model} name two models, and a command "
@@ -280,6 +287,7 @@ def _configured_judge(config: Path | None) -> str | None:
         return None
     if judge is False:  # YAML reads off so
         return NO_JUDGE
+    # YAML may give a number or a list here.
     if not isinstance(judge, str) or not judge.strip():
         message = "must be the name of a model, such as 'judge: qwen3'; its address goes under llm"
         raise DataError([file.problem(("judge",), message)])
@@ -294,6 +302,7 @@ def configured_rubrics(config: Path | None) -> dict[str, str]:
     Raises:
         DataError: one has no words.
     """
+    # Rubrics are optional: without a file or section there are none.
     file = config_file(config)
     if file is None:
         return {}
@@ -305,6 +314,7 @@ def configured_rubrics(config: Path | None) -> dict[str, str]:
         raise DataError([file.problem(("rubrics",), message)])
     rubrics: dict[str, str] = {}
     for name, words in cast("dict[object, object]", section).items():
+        # YAML reads "polite: yes" as a boolean: that is no criterion.
         if not isinstance(words, str) or not words.strip():
             message = f"'{name}' must be a criterion in words, such as 'The answer is polite.'"
             raise DataError([file.problem(("rubrics", str(name)), message)])
@@ -327,6 +337,7 @@ class ModelsInUse:
         from ragbench.llm.session import LLMSession
 
         needs: set[Need] = set()
+        # What any metric needs: one model serves all of them.
         for metric in metrics:
             needs |= metric.definition.needs
         budget = budget_of(choice.max_cost, choice.max_cost_run)
@@ -345,9 +356,12 @@ class ModelsInUse:
             panel = choice.llm.panel(choice.panel)
         if Need.EMBEDDINGS in needs:
             embeddings = _if_named(partial(choice.llm.embeddings, judge))
+        # Further judges are asked only by metrics that ask a language model.
         jurors = panel if Need.LLM in needs else ()
+        # The clients are opened at the first call: a run from stored answers needs no connection.
         opening = partial(self._open_clients, embeddings, jurors)
         self.session = stack.enter_context(LLMSession(opening))
+        # Counts the calls in place of making them; None where they are made.
         self.dry_run: DryRun | None = None
         self.judging: Judging | None = None
         """None when no metric asks a model."""
@@ -358,6 +372,7 @@ class ModelsInUse:
         if any(metric.is_judged for metric in metrics):
             from ragbench.stages.judge import Judging
 
+            # None: the calls are made.
             rehearsal = None
             if self.dry_run is not None:
                 rehearsal = self.dry_run.all
@@ -392,6 +407,7 @@ class ModelsInUse:
 
         They are read when the stage first asks: a dry run may go on where none does.
         """
+        # First the settings: a mistake in them is named, also in a dry run.
         settings = self._settings()
         if self.dry_run is not None:
             raise ConfigError(
@@ -439,6 +455,7 @@ def booked_run(
     from ragbench.llm.budget import CALLS, CallBook, Receipt
 
     book = CallBook(folder)
+    # Calls are booked while they are made, so that a killed command leaves them behind.
     models.budget.book = book
     try:
         yield
@@ -448,12 +465,15 @@ def booked_run(
         ) from error
     except LLMStoppedError as error:
         text = f"{error}\nFinished cases are stored in {folder}: ragbench report {folder}"
+        # The same type of error, so that whoever catches it by its type still does.
         raise type(error)(text, status=error.status) from error
     finally:
         sessions = [models.session, *(chat.session for chat in stage_chats)]
+        # A session that was never opened has asked nothing.
         receipts = [session.receipt() for session in sessions if session.is_open]
         # Calls of a command that was killed may be in the folder.
         is_booked = (folder / CALLS).exists()
+        # Neither calls of this command nor of an earlier one: nothing to write.
         if receipts or is_booked:
             receipt = Receipt.of(receipts)
             if folder.is_dir() and (receipt.lines or is_booked):
@@ -463,6 +483,7 @@ def booked_run(
                         book.close(receipt)
                 except RunError:  # another command holds the folder, and its book is its own
                     book.close(receipt)
+            # A quiet command keeps its books all the same.
             if not quiet:
                 say_receipt(receipt, models.session.not_sent())
 
@@ -475,6 +496,7 @@ def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> 
     Args:
         not_sent: parameters that the endpoint refuses, each with its words.
     """
+    # No calls: a run without models says nothing of them.
     if not receipt.lines:
         return
     calls = sum(line.calls for line in receipt.lines)
@@ -495,6 +517,7 @@ def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> 
         f"asked   {counted(calls, 'call')} ({cached:,} kept from before, {failed:,} failed) in "
         f"{counted(requests, 'request')}; {tokens}; cost {cost}"
     )
+    # Requests whose answer never came may be billed all the same.
     if receipt.unconfirmed:
         amount = f"up to {receipt.unconfirmed:.4f}"
         likely = receipt.unconfirmed_estimate
@@ -516,6 +539,7 @@ def show_estimate(estimate: JudgingEstimate, judgements: int, *, as_json: bool) 
     """
     cost: list[str] | None = None
     if estimate.cost is not None:
+        # As texts: JSON has no decimals, and a float would be another amount.
         cost = [f"{amount:f}" for amount in estimate.cost]
     document = {"judgements": judgements, "cost": cost, **structs.asdict(estimate)}
     show(document, lambda: draw(_estimate_blocks(estimate, judgements)), json=as_json)
@@ -563,6 +587,7 @@ def _estimate_rows(estimate: JudgingEstimate) -> Iterator[Sequence[str]]:
 
     Tokens and cost are from the least to the most that they may be.
     """
+    # With a single model its name is on the screen already.
     is_panel = len({line.model for line in estimate.least.lines}) > 1
     for least, most in zip(estimate.least.lines, estimate.most.lines, strict=True):
         name = f"  {least.purpose}"

@@ -61,6 +61,7 @@ def option(
     --help-all alone if rare. Its value may also come from an environment variable, which the
     program's own help explains once.
     """
+    # One list for both, told apart by the dash: most options give neither.
     flags: list[str] = []
     metavar: str | None = None
     for name in names:
@@ -70,6 +71,7 @@ def option(
             metavar = name
     if complete is not None and not callable(complete):
         complete = among(complete)
+    # The suffix is a part of the panel's name, which `_write_options` looks for.
     if rare:
         panel += RARE
     return typer.Option(
@@ -78,6 +80,7 @@ def option(
         metavar=metavar,
         min=min,
         envvar=envvar,
+        # The help of ragbench prints neither defaults nor variables: its own texts have them.
         show_default=False,
         show_envvar=False,
         autocompletion=complete,
@@ -133,9 +136,11 @@ def complete_metrics(typed: str) -> list[str]:
     """
     from ragbench.metrics.registry import definitions
 
+    # Without a comma `before` and `comma` are empty.
     before, comma, last = typed.rpartition(",")
     completions: list[str] = []
     for definition in definitions():
+        # In any case, as metrics are read.
         if definition.name.casefold().startswith(last.casefold()):
             completions.append(f"{before}{comma}{definition.name}")
     return completions
@@ -193,12 +198,15 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
     records: dict[str, type] = {name: kind for name, kind in hints.items() if _is_record(kind)}
     parameters: dict[str, inspect.Parameter] = {}
     places: dict[str, tuple[type, str]] = {}
+    # In the order of the command's parameters, which is that of its help.
     for name, parameter in inspect.signature(command).parameters.items():
+        # A plain parameter stays as it is, given by its name.
         if name not in records:
             parameters[name] = parameter.replace(annotation=hints[name], kind=_BY_NAME)
             continue
         for record, record_field in _options_of(records[name]):
             option_name = record_field.option
+            # For the help, which is read from the record's source only when it is shown.
             places[option_name] = record, record_field.name
             parameters[option_name] = inspect.Parameter(
                 option_name,
@@ -247,6 +255,7 @@ def _take_record(record: type, values: dict[str, Any]) -> Any:
         if record_field.info is None:
             arguments[record_field.name] = _take_record(record_field.kind, values)
         else:
+            # `pop`: what is left in the end is the command's own.
             arguments[record_field.name] = values.pop(record_field.option)
     return record(**arguments)
 
@@ -278,6 +287,7 @@ def _record_fields(record: type) -> Sequence[_Field]:
         if default is NODEFAULT:
             default = inspect.Parameter.empty
         if _is_record(kind):
+            # Without info: a record within, whose own fields are options.
             record_fields.append(_Field(name, name, kind, None, default))
             continue
         info = option()
@@ -286,6 +296,7 @@ def _record_fields(record: type) -> Sequence[_Field]:
         info = copy(info)  # several records may share the annotation
         option_name = name
         if isinstance(info, OptionInfo):
+            # A record names the panel of the help that its options are shown in.
             panel = getattr(record, "PANEL", "Options")
             option_name = _complete_option(info, name, kind, panel)
             has_default = default is not inspect.Parameter.empty
@@ -335,6 +346,7 @@ def _metavar(kind: Any) -> str | None:
     It is None for a type without such a name.
     """
     for part in (kind, *get_args(kind)):
+        # Two levels: ``list[Path] | None`` has the path within the list.
         for inner in (part, *get_args(part)):
             if inner in _METAVARS:
                 return _METAVARS[inner]
@@ -357,6 +369,7 @@ def document(command: Any) -> None:
     """
     places = getattr(command.callback, _PLACES, {})
     for parameter in command.params:
+        # A help that is given with the option goes first.
         if parameter.name in places and not parameter.help:
             record, field = places[parameter.name]
             parameter.help = field_docs(record).get(field)
@@ -419,6 +432,7 @@ class RecordChoice(Record):
 
         It is None where all are taken.
         """
+        # None, so that a source without a filter is read the quick way.
         if not (self.since or self.until or self.where):
             return None
         from ragbench.io.only import Only
@@ -483,6 +497,7 @@ def json_object(text: str, option: str) -> dict[str, Any]:
 
     try:
         value = cast("object", orjson.loads(text))
+        # Before the type is checked: the error below may show the text.
         hide_arguments(value)
     except orjson.JSONDecodeError as error:
         raise ConfigError(
@@ -510,6 +525,7 @@ def mapping(
         target, equals, source = entry.partition("=")
         if not equals or not target:
             raise ConfigError(f"{option} {entry}: expected {form}")
+        # The same pair twice is harmless.
         if sources.get(target, source) != source:
             raise ConfigError(f"{option} maps {target} twice: to {sources[target]} and to {source}")
         sources[target] = source

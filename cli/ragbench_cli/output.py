@@ -38,6 +38,7 @@ def draw(blocks: Iterable[RenderableType]) -> None:
     for block in blocks:
         if isinstance(block, str):
             block = styled(block)
+        # Drawn into a text first, of which each line's end is cut.
         with page.capture() as captured:
             page.print(block)
         for line in captured.get().splitlines():
@@ -83,6 +84,7 @@ def paragraph(title: str, lines: Iterable[Cell]) -> Blocks:
     from rich.padding import Padding
 
     for position, line in enumerate(lines):
+        # With the first line: whether there is any is known only then.
         if position == 0:
             yield ""
             yield styled((title, "dim"))
@@ -95,6 +97,7 @@ def document_blocks(document: Document) -> Blocks:
     The same document is written as Markdown and as a page: no figure differs between them.
     """
     yield styled((document.title, "bold"), f": {document.headline}")
+    # `shown` leaves out sections that are empty.
     for section in document.shown:
         if section.rows:
             yield ""
@@ -131,11 +134,14 @@ def table(columns: Sequence[str], rows: Iterable[Iterable[Cell]], *, gap: int = 
     from rich.table import Table
 
     rich_table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
+    # Escaped, since a column may be named after a user's run.
     for index, column in enumerate(columns):
         title = shown_text(column)
         if index == 0:
             rich_table.add_column(title, justify="left", overflow="fold")
         else:
+            # `no_wrap` keeps a figure in one line; folding is for a word that is wider than the
+            # screen.
             rich_table.add_column(title, justify="right", no_wrap=True, overflow="fold")
     for row in rows:
         rich_table.add_row(*(styled(cell) for cell in row))
@@ -163,9 +169,12 @@ def fitted_table(
     """
     room = console.data_console().width
     widths = [_column_width(columns, rows, index) for index in range(len(columns))]
+    # All columns by position: names may be empty or come twice.
     shown = list(range(len(columns)))
     if sparse:
+        # The first two are the name and the verdict: without them a row means nothing.
         shown = [index for index in shown if index < 2 or _has_values(rows, index)]
+    # A table that fits keeps the usual gap; `gap` is for one that has lost a column.
     shown_gap = 2
     for name in missed:
         width_of_cells = sum([widths[index] for index in shown])
@@ -173,6 +182,7 @@ def fitted_table(
         if width_of_cells + width_of_gaps - spare <= room:
             break
         shown = [index for index in shown if columns[index] != name]
+        # A narrower gap may make the next column fit.
         shown_gap = gap
     shown_columns = [columns[index] for index in shown]
     shown_rows: list[list[Cell]] = []
@@ -215,6 +225,7 @@ def can_show(letter: str) -> bool:
     """
     try:
         letter.encode(console.data_console().encoding)
+    # An encoding that Python does not know has no letter either.
     except (UnicodeEncodeError, LookupError):
         return False
     return True
@@ -237,6 +248,7 @@ def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
     lines: list[str] = []
     for line in textwrap.wrap(text, text_width, break_on_hyphens=False):
         lines.append(text_margin + line)
+    # A name without room beside it gets a line of its own above the text.
     if len(name) >= width or not lines:
         lines.insert(0, margin + name)
     else:
@@ -329,6 +341,7 @@ class Output(Record):
         from ragbench.io.atomic import write_whole
         from ragbench.views.document import markdown
 
+        # Most calls want neither: the screen has its own form.
         if self.md is None and not self.page.is_wanted:
             return ""
         built_document = document()

@@ -106,6 +106,7 @@ def _test_outcomes(
     for refusal in verdict.refusals:
         yield f"comparable: {refusal.what}", GateOutcome.INCONCLUSIVE, refusal_text(refusal)
     for check in verdict.checks:
+        # Nothing is demanded of it: a test that always passes would say nothing.
         if check.outcome is GateOutcome.NOT_JUDGED:
             continue
         yield f"{check.name} ({limit_text(check)})", bearing(check, undecided), check.reason
@@ -138,6 +139,7 @@ class _CheckItem(pytest.Item):
 
         The command ``ragbench gate`` ends with the exit code 3 for those.
         """
+        # The reason is in pytest's report also where the check passes.
         self.add_report_section("call", "ragbench", self.reason)
         if self.outcome is GateOutcome.FAILED:
             raise _CheckFailedError(self.reason)
@@ -198,6 +200,7 @@ def _case_of(row: CaseRow) -> _Case:
         lines.append(f"reference: {row.reference}")
     if cause.remedy:
         lines.append(f"next: {cause.remedy}")
+    # A line each: a text with many lines would hide the others in pytest's output.
     text = "\n".join(shown_line(line, longest=_LONGEST_TEXT) for line in lines)
     return _Case(id=shown_line(row.id, longest=_LONGEST_ID), cause=cause, text=text)
 
@@ -262,6 +265,7 @@ class Evaluation:
 
         A run in the folder of an earlier one would take over its stored answers.
         """
+        # Counted from 1: a test may evaluate several times in its own folder.
         number = 1
         folder = self._home / f"ragbench-{number}"
         while folder.exists():
@@ -270,5 +274,6 @@ class Evaluation:
         settings = EvalSettings(top_k=top_k, limits=limits)
         report = evaluate(cases, rag, out=folder, metrics=metrics, settings=settings)
         write_reports(report, folder)
+        # For the test that wants to read the files afterwards.
         self.folder = folder
         return report

@@ -21,6 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     pytest calls this at its start, in every environment that holds ragbench, so it must be quick.
     """
     group = parser.getgroup("ragbench", "ragbench: the checks of a gate as tests")
+    # Only texts: the modules of the gate are imported once an option is given.
     for name, metavar, about in (
         ("--ragbench", "RUN", "Judge this run: a test for each check of its gate."),
         (
@@ -48,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
         or config.getoption("--ragbench-baseline") is not None
         or config.getoption("--ragbench-config") is not None
     )
+    # The baseline and the others only say how a run is judged.
     if is_used and config.getoption("--ragbench") is None:
         raise pytest.UsageError("the options of ragbench need a run: --ragbench RUN")
 

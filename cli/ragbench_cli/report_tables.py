@@ -81,6 +81,7 @@ def _report_blocks(report: Report, *, is_full: bool) -> Blocks:
         reused = run_document.reused_text(report)
         if reused:
             reason = "Nothing that they came from has changed; --fresh asks again."
+            # Above the other notes: reused outcomes explain why a run was quick.
             notes.insert(0, f"{reused} {reason}")
         yield from paragraph("notes", notes)
 
@@ -156,7 +157,9 @@ def _operator_blocks(operators: OperatorTable) -> Blocks:
     """
     rows: list[list[str]] = []
     for name, *cells in run_document.operator_rows(operators):
+        # Indented below the table's heading, as the operators are a part of the report.
         rows.append([f"  {name}", *cells])
+    # From left to right as they can be missed; what became of the gold stays.
     missed = ("moved", "added", "rewrote", "up", "down", "chunks")
     yield ""
     yield fitted_table(run_document.OPERATOR_COLUMNS, rows, missed=missed)
@@ -174,6 +177,7 @@ def _validation_blocks(validation: ValidationTable) -> Blocks:
         rows.append([f"  {name}", *cells])
     yield ""
     yield table(run_document.VERDICT_COLUMNS[:-1], rows)
+    # Figures of another validator do not compare, so its name is always shown.
     yield f"  by {validation.validator}"
     for line in words_lines(validation.words, of_run=True):
         yield f"  {line}"
@@ -206,6 +210,7 @@ def _head_blocks(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
         counts = run_document.stage_counts(stage)
         expected = _EXPECTED.get(stage.stage, set[str]())
         words = {word for _, word in counts}
+        # A stage with an unexpected word, such as "failed", is shown also in short.
         if is_full or not words or not words <= expected:
             counts_by_stage[stage.stage] = counts
     # The counts of all stages begin in one column.
@@ -272,6 +277,7 @@ def _metric_table(summaries: Sequence[Summary]) -> Table:
     """
     columns = metric_columns("terminal", summaries)
     headings: list[str] = []
+    # The total is the same for all metrics of a run.
     for column in columns:
         if column.is_of_total:
             headings.append(f"n of {summaries[0].total:,}")
@@ -284,6 +290,7 @@ def _metric_table(summaries: Sequence[Summary]) -> Table:
             text = metric_cell(column, summary, unit=summary.metric.definition.unit)
             if column.heading == "score":
                 row.append((text, "bold"))
+            # A dash has no colour: red for no failure would alarm.
             elif text == "-":
                 row.append(text)
             else:
@@ -308,6 +315,7 @@ def _failure_lines(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]
     """
     groups_by_type: dict[tuple[str, str], list[FailureGroup]] = {}
     for group in failures:
+        # By stage and type: the same error at two stages has two causes.
         groups_by_type.setdefault((group.stage, group.type), []).append(group)
     for (stage, error), groups in islice(groups_by_type.items(), _MOST_ERROR_TYPES):
         most_frequent = groups[0]  # the groups of a report are sorted by their cases
@@ -318,6 +326,7 @@ def _failure_lines(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]
             examples = f"as in: {question}"
         else:
             examples = f"as in {', '.join(most_frequent.examples[:_MOST_EXAMPLES])}"
+        # Of the same type; the first message stands for them.
         with_another_message = count - most_frequent.count
         if with_another_message:
             examples += f"; {with_another_message:,} of them with another message"

@@ -38,6 +38,7 @@ def _ragbench_schema() -> dict[str, Any]:
     # The values of a model's settings depend on its provider.
     model_settings: dict[str, Any] = {name: {} for name in SETTING_NAMES}
     model: dict[str, Any] = {"type": "object", "properties": model_settings}
+    # A list of "target=source" texts or an object: both are read.
     mapping = {"type": ["object", "array"], "items": {"type": "string"}}
     service = {"url": {"type": "string"}, "send": mapping, "take": mapping, "headers": mapping}
     return {

@@ -50,6 +50,7 @@ def with_mapping(rag: str | None, rag_args: str | None, service: ServiceChoice) 
     """
     lines = {"--send": service.send, "--take": service.take, "--header": service.header}
     flags = [flag for flag, value in lines.items() if value]
+    # No mapping: the arguments stay as they are, unread.
     if not flags:
         return NamedRag(rag, rag_args)
 
@@ -63,6 +64,7 @@ def with_mapping(rag: str | None, rag_args: str | None, service: ServiceChoice) 
         )
     arguments: dict[str, Any] = {}
     if rag_args:
+        # Options are added to --rag-args and go before the same keys in them.
         arguments = json_object(rag_args, "--rag-args")
     if service.send:
         arguments["send"] = read_send(service.send)
@@ -70,6 +72,7 @@ def with_mapping(rag: str | None, rag_args: str | None, service: ServiceChoice) 
         arguments["take"] = read_take(service.take)
     if service.header:
         arguments["headers"] = read_headers(service.header)
+    # As text again: arguments of a RAG are handed on in this form, and digested so.
     return NamedRag(rag, json.dumps(arguments))
 
 
@@ -92,6 +95,7 @@ def configured_rag(config: Path | None) -> NamedRag:
     """
     from ragbench_cli.models import config_file
 
+    # Without a section the options alone name the RAG.
     file = config_file(config)
     if file is None:
         return NamedRag(None, None)
@@ -116,6 +120,7 @@ def _rag_of_section(file: YamlFile, section: Mapping[str, Any]) -> NamedRag:
     from ragbench.safe_text import listed_names
 
     all_keys = (*_ADDRESS_KEYS, *_ARGUMENT_KEYS)
+    # Unknown keys first: a misspelled "url" is named, and not reported as missing.
     for key in section:
         if key not in all_keys:
             message = f"is no setting of a service.{listed_names(key, all_keys)}"
@@ -125,6 +130,7 @@ def _rag_of_section(file: YamlFile, section: Mapping[str, Any]) -> NamedRag:
         raise DataError([file.problem(("rag",), "needs 'url', the address of a service")])
     method = section.get("method")
     spec = url
+    # A method before the address is how a service with a body of its own is written.
     if method is not None:
         spec = f"{method}:{url}"
     names = [key for key in _ARGUMENT_KEYS if key in section]
@@ -137,6 +143,7 @@ def _rag_of_section(file: YamlFile, section: Mapping[str, Any]) -> NamedRag:
             problems.append(file.problem(("rag", *place), message))
         raise DataError(problems) from error
     if not arguments:
+        # None, as where a user gives no arguments.
         return NamedRag(spec, None)
     return NamedRag(spec, json.dumps(arguments))
 
@@ -161,6 +168,7 @@ def _check_section(spec: str, method: object, arguments: Mapping[str, Any]) -> N
         if service is None:
             raise ConfigError(f"'{spec}' is not an address such as https://host/ask")
     limits = {name: arguments[name] for name in ("timeout", "retries") if name in arguments}
+    # Limits are checked by the code that uses them, so that both refuse the same.
     check_patience(**limits)
     mapping = {key: arguments.get(key) for key in ("send", "take", "headers")}
     # A bare address is a service of ragbench's own form, which needs no mapping.
@@ -180,6 +188,7 @@ def _with_placeholders(value: object) -> Any:
         fields = cast("Mapping[str, object]", value)
         if len(fields) == 1:
             ((name, field_value),) = fields.items()
+            # Only a known placeholder: {"filter": None} may be a setting of the service.
             if name in PLACEHOLDERS and field_value is None:
                 return f"{{{name}}}"
         return {str(name): _with_placeholders(entry) for name, entry in fields.items()}

@@ -83,21 +83,26 @@ def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunS
     Its system is checked out and asked these cases. Without that, only cases that both runs have
     are compared.
     """
+    # Datasets may have renamed cases: the baseline gets the ids of the run.
     aligned, _ = under_ids_of(run, baseline)
     unchanged_ids = unchanged(run, aligned)
     new_ids = [case.id for case in run.cases if case.id not in unchanged_ids]
     names: list[str] = []
     for column in run.metrics:
+        # Metrics that both have: others could not be compared.
         if column.has_cells and baseline.column(column.name):
             names.append(column.name)
     if not new_ids or not names:
         return baseline
     with _opened_asking(path, "reask", ask, run, baseline, names, new_ids) as asking:
         write_cases((asking.cases[id_] for id_ in new_ids), asking.folder / "cases.jsonl")
+        # In a folder of the run; `base` is the checkout that the answers come from.
         answered = asking.evaluated(asking.folder, "baseline", asking.base, names, baseline)
     replaced = set(new_ids)
+    # An edited case is replaced by its new answer.
     old_cases = (case for case in aligned.cases if case.id not in replaced)
     cases = CaseTable.of((*old_cases, *answered.cases))
+    # The cases are known now, which an old file of a baseline lacks.
     return replace(aligned, cases=cases, is_old=False)
 
 
@@ -124,6 +129,7 @@ def _opened_asking(
         options = eval_options(read_manifest(folder.manifest))
     else:
         options = _split_options(ask)
+    # All cases of the run: the caller takes those that it asks by their ids.
     cases: dict[str, Case] = {}
     with Journal(folder.journal) as journal:
         for window in journal.cases():
@@ -132,6 +138,7 @@ def _opened_asking(
     values: list[object] = []
     for name in names:
         values += [run.values(name), baseline.values(name)]
+    # All that the answers depend on, in a fixed order: its digest names the folder.
     question = (
         (names, [*options, *new_ids]),
         run.fingerprints,
@@ -140,7 +147,9 @@ def _opened_asking(
         values,
     )
     home = path.absolute().with_name(f"{path.name}-{kind}-{fingerprint(question)[:8]}")
+    # The folder holds questions and answers, which may be private.
     make_private_folder(home)
+    # `stopped` is asked while a child runs, so that Ctrl-C ends both in order.
     with base_checkout(baseline, home) as base, console.stop_on_signal() as stopped:
         yield Asking(home, cases, options, baseline, run, base, stopped)
 
@@ -189,8 +198,10 @@ class Asking:
         """
         home = self.folder / f"round-{number:03}"
         make_private_folder(home)
+        # Written before both systems are asked, so that they get the same cases.
         self._write_cases(drawn, home)
         baseline = self.evaluated(home, "baseline", self.base, metrics, self.baseline)
+        # The run's system is that of the working directory.
         run = self.evaluated(home, "run", Path.cwd(), metrics, self.run)
         return baseline, run
 
@@ -228,13 +239,16 @@ class Asking:
             like: the run that it made before: the system must still be the same.
         """
         out = home / name
+        # An unfinished one is continued by the same command, from its journal.
         if not is_finished(out):
             command = [sys.executable, "-m", "ragbench_cli", "eval", str(home / "cases.jsonl")]
             command += ["--quiet", "--out", str(out)]
             command += ["--metrics", ",".join(metrics), "--matching", like.matching]
+            # Last, so that options of the user go before those above.
             command += self.options
             self._run_child(command, place, like)
         scores = read_run(out)
+        # Also for a finished run: the system may have been another one then.
         _check_same_system(like, scores)
         return scores
 
@@ -287,9 +301,11 @@ def _check_same_system(like: RunScores, scores: RunScores) -> None:
     """
     changes: list[str] = []
     for change in system_change(like, scores).changes:
+        # Differences that asking again makes itself are not the system's.
         if not change.startswith(_SET_HERE):
             changes.append(change)
     if not changes:
+        # Nothing that has a name differs; the digest also covers the values of attributes.
         if scores.fingerprints.get("rag") == like.fingerprints.get("rag"):
             return
         changes.append("its class, attributes or arguments differ")
@@ -308,10 +324,12 @@ def _errors_of_child(child: subprocess.Popen[str], stopped: Callable[[], bool]) 
     """
     is_interrupted = False
     while True:
+        # A short wait, since the user's wish to stop is asked for in between.
         try:
             _, errors = child.communicate(timeout=_PATIENCE)
             return errors
         except subprocess.TimeoutExpired:
+            # Once: a second signal would end the child in the middle of its writing.
             if stopped() and not is_interrupted:
                 is_interrupted = True
                 child.send_signal(signal.SIGINT)
@@ -328,6 +346,7 @@ def eval_options(manifest: Manifest) -> list[str]:
     """
     rag = rag_of(manifest)
     settings = manifest.settings
+    # Other settings have no option here: asked without them it would be another system.
     further_settings = settings.keys() - {"matching", "top_k"}
     if rag is None or further_settings:
         spec = manifest.rag.description.get("spec") or "a pipeline"
@@ -338,6 +357,7 @@ def eval_options(manifest: Manifest) -> list[str]:
         )
     spec, arguments = rag
     options = ["--rag", spec]
+    # `rag_of` gives "{}" for a RAG without arguments.
     if arguments != "{}":
         options += ["--rag-args", arguments]
     if settings.get("top_k") is not None:
@@ -352,6 +372,7 @@ def base_checkout(baseline: RunScores, folder: Path) -> Generator[Path]:
     Gives the folder in it that corresponds to the working directory, which may be below the
     repository's root.
     """
+    # Uncommitted changes are in no checkout: it would be another system.
     if baseline.commit is None or baseline.dirty:
         why = "knows no commit"
         if baseline.commit:
@@ -360,16 +381,20 @@ def base_checkout(baseline: RunScores, folder: Path) -> Generator[Path]:
             f"the baseline {baseline.source} {why}, so its system cannot be asked again: make it "
             "from a commit"
         )
+    # One place for each question: two checkouts of it at once would disturb each other.
     place = folder / "base"
     # What a command that was killed left behind would be in the way.
     _git("worktree", "prune")
     if place.exists():
         with suppress(ConfigError):
             _git("worktree", "remove", "--force", str(place))
+    # Detached, so that no branch is moved; --force, in case a removed one is still registered.
     _git("worktree", "add", "--detach", "--force", str(place), baseline.commit)
     try:
+        # The same folder below the root as the one that the user is in.
         yield place / _git("rev-parse", "--show-prefix")
     finally:
+        # What cannot be removed is left for the next command, which prunes it.
         with suppress(ConfigError):
             _git("worktree", "remove", "--force", str(place))
 
@@ -383,6 +408,7 @@ def _git(*arguments: str) -> str:
         arguments: of git, which runs in the working directory.
     """
     try:
+        # Without a shell: branch names may hold signs.
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
     except FileNotFoundError as error:
         raise ConfigError("asking again needs git, to check the baseline's commit out") from error

@@ -79,9 +79,11 @@ class Opened(NamedTuple):
             effort: how hard the store's index looks now.
             threshold: the least score of a chunk; None for none.
         """
+        # None where a side is missing: tuning then leaves out searches that need it.
         weight: float | None = None
         dense: DenseStrategy | None = None
         sparse: Strategy | None = None
+        # Both sides of one hybrid search, so that they share the embedder.
         if self.has_vectors and self.has_words:
             hybrid = cast("HybridStrategy", self.strategy("hybrid"))
             dense = cast("DenseStrategy", hybrid.dense)
@@ -170,6 +172,7 @@ class SearchChoice(Record):
         database = open_database(self.store)
         settings = self.settings
         environment = dict(os.environ)
+        # The index of words is made once and kept there.
         if self.sparse_cache is not None:
             environment["RAGBENCH_BM25_CACHE"] = self.sparse_cache
         with RetrievalEngine(
@@ -180,6 +183,7 @@ class SearchChoice(Record):
             allow_incomplete=self.allow_incomplete,
         ) as engine:
             collection = engine.collection(self.where.collection or only_collection(database))
+            # A field that no chunk has finds nothing: the user is warned first.
             _warn_of(filter_problem(collection.store, filters))
             strategy = settings.strategy
             has_vectors = collection.has_vectors
@@ -202,6 +206,7 @@ class SearchChoice(Record):
         another one would find nothing of sense.
         """
         where = self.where
+        # By vectors unless the user names another way: words may not be indexed there.
         strategy_name = self._named_strategy or "dense"
         native = native_of(where.native_filter)
         if embedder is None and strategy_name != "sparse":
@@ -232,6 +237,7 @@ class SearchChoice(Record):
         """
         settings = replace(self.settings, strategy=name)
         with console.users_code():
+            # The embedder's name is for the message where it does not fit.
             strategy, problem = foreign_strategy(
                 collection, embedder, self.where.embedder or "", settings
             )
@@ -332,6 +338,7 @@ def search_settings(options: object = None) -> RetrievalSettings:
         options: of a command that may lack some of them, such as a strategy.
     """
     changes: dict[str, Any] = {}
+    # None is "not given": 0 is a threshold.
     for name in ("strategy", "top_k", "score_threshold"):
         value = getattr(options, name, None)
         if value is not None:
@@ -360,6 +367,7 @@ def settings_of(entries: Sequence[str] | None, option_name: str) -> dict[str, An
     form = "NAME=VALUE, such as 'query_prefix=query: '"
     settings: dict[str, Any] = {**mapping(entries or (), option_name, form)}
     for name, value in settings.items():
+        # A value that is no JSON stays a text; no error, since most prefixes are none.
         with suppress(ValueError):
             settings[name] = json.loads(value)
     return settings
@@ -372,6 +380,7 @@ def filter_of(texts: Sequence[str] | None) -> Filter | None:
     """
     parts: list[Mapping[str, Any]] = []
     for text in texts or ():
+        # An object can have operators (range, any of); FIELD=VALUE is the short form of equality.
         if text.lstrip().startswith("{"):
             parts.append(json_object(text, "--filter"))
         else:
@@ -383,6 +392,7 @@ def filter_of(texts: Sequence[str] | None) -> Filter | None:
             parts.append({"field": {field: _field_value(field, value)}})
     if not parts:
         return None
+    # A single part needs no "all" around it.
     return parse_filters(dict(parts[0]) if len(parts) == 1 else {"all": parts})
 
 
@@ -404,6 +414,7 @@ def _field_value(field: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
+        # Anything else is a text, such as a name or a date.
         if text.lstrip()[:1] in ("{", "[", '"'):
             raise ConfigError(
                 f"--filter: the value of '{field}' looks like JSON but is not valid: {error}. "

@@ -71,6 +71,7 @@ class DocumentsBeside(NamedTuple):
         if self.corpus:
             source = self.corpus
             form = None
+        # The dataset's format holds for documents beside it, too.
         else:
             source = _documents_beside(self.dataset)
             form = self.format
@@ -88,8 +89,10 @@ class DocumentsBeside(NamedTuple):
             ConfigError: no documents are beside the cases, and none are named.
         """
         if self.corpus is not None:
+            # Named documents that cannot be read are an error of their own.
             return list(self.read())
         documents: list[Document] = []
+        # A missing file beside the cases means that there are none.
         with suppress(DataError):
             documents += self.read()
         if documents:
@@ -109,10 +112,12 @@ def no_system(choice: SourceChoice, source: SourceInfo) -> ConfigError:
     if source.recorded:
         lacking = "--ask-again asks a system instead of reading the recorded answers"
     else:
+        # A stream has no number of cases.
         cases = "cases"
         if source.cases is not None:
             cases = counted(source.cases, "case")
         lacking = f"{choice.dataset} holds {cases} without recorded answers"
+    # The user's own file in the commands, so that they can be pasted.
     command = f"ragbench eval {shlex.quote(choice.dataset)}"
     corpus = ""
     if choice.corpus is not None:
@@ -208,6 +213,7 @@ def opened_source(
                 joined = join_answers(
                     source,
                     answers,
+                    # Where a system is asked, it answers the cases that have no recorded answer.
                     keep_unanswered=is_asked,
                     min_joined=choice.min_joined,
                 )
@@ -217,8 +223,10 @@ def opened_source(
                 f"{choice.dataset} has judgements and no topics: there is no question to ask. Add "
                 "queries.tsv (id, tab, text) to the folder"
             )
+        # Nothing was looked at so far, so an error in the file has not shown yet.
         if not source.info.looked:
             next(iter(source), None)  # raises what is wrong with it
+        # A pipeline names its own corpus, and reads the option itself.
         if choice.corpus is not None and system.pipeline is None:
             _check_corpus(source, choice, system)
         yield source
@@ -231,6 +239,7 @@ def _check_without_outputs(choice: SourceChoice, answer_fields: Mapping[str, str
     """
     if choice.answers_format is not None:
         raise ConfigError("--outputs-format needs --outputs")
+    # 0 demands nothing, and is the default.
     if choice.min_joined:
         raise ConfigError("--min-joined needs --outputs")
     if answer_fields:
@@ -246,6 +255,7 @@ def fields_of(choice: SourceChoice) -> tuple[dict[str, str], dict[str, str]]:
     answer_fields: dict[str, str] = {}
     for name, path in mapping(choice.field or (), "--field").items():
         if name.startswith(_ANSWERS):
+            # Cut at the first dot alone: a path of a field may hold others.
             _, _, answer_field = name.partition(".")
             answer_fields[answer_field] = path
         else:
@@ -266,7 +276,9 @@ def _fields_of_outputs(path: str | Path) -> Generator[None]:
         problems: list[Problem] = []
         for problem in error.problems:
             message = problem.message
+            # Errors about the dataset, read in the same block, keep their flags.
             if problem.path == str(path) and flag not in message:
+                # Only before NAME=: an option of another use stays.
                 message = re.sub(r"--field (?=\w+=)", flag, message)
             problems.append(replace(problem, message=message))
         raise DataError(problems) from error
@@ -277,9 +289,11 @@ def _check_corpus(source: EntrySource, choice: SourceChoice, system: SystemChoic
 
     The user would believe that a system searches these documents.
     """
+    # Answers beside the dataset have an info of their own: whether they read a corpus decides.
     info = source.info.answers or source.info
     if info.uses_corpus or system.rag == BASELINE:
         return
+    # A user's RAG has its documents itself.
     if system.rag is not None:
         raise ConfigError(f"--corpus is for the baseline RAG (--rag {BASELINE}): leave it out")
     if source.info.recorded and not choice.ask_again:
@@ -302,6 +316,7 @@ def say_source(source: SourceInfo, choice: SourceChoice, system: System) -> None
     families = {"retrieval": "retrieve", "generation": "generate"}
     stages = [stage for family, stage in families.items() if family in system.rag.families]
     recorded = source.recorded
+    # None is recorded: every stage is asked for every case.
     if not recorded:
         purpose = " and ".join(stages)
     elif choice.ask_again:
@@ -309,7 +324,9 @@ def say_source(source: SourceInfo, choice: SourceChoice, system: System) -> None
     else:
         missing: list[str] = []
         for stage in stages:
+            # Of the cases that were looked at: a long dataset is not counted to its end.
             count = source.looked - recorded.get(stage, 0)
+            # A part is recorded: the number matters. Without any, all are asked.
             if count and recorded.get(stage):
                 missing.append(f"{stage} of {count:,}")
             elif count:
@@ -339,6 +356,7 @@ def chosen_system(
         config: where settings of language models stand that a pipeline does not give.
         budget: what a pipeline's models may cost.
     """
+    # Read even where it is refused below: a mistake in the JSON is named first.
     arguments = json_object(rag_args, "--rag-args") if rag_args else {}
     if pipeline is not None:
         for name, value in (("--rag", rag), ("--rag-args", rag_args)):
@@ -353,9 +371,11 @@ def chosen_system(
     if rag is None and recorded is not None:
         if arguments:
             raise ConfigError("--rag-args is not used: answers are recorded, and no RAG is called")
+        # "spec" is how later commands recognise recorded answers.
         description = {"spec": "recorded"}
         if recorded:
             description["answers"] = recorded
+        # The name of a file of outputs, for the run's folder.
         yield System(None, Path(recorded).name.split(".")[0] or "recorded", description)
         return
     if rag is None:
@@ -367,14 +387,17 @@ def chosen_system(
     if rag == BASELINE:
         baseline, searched = _baseline_over(documents, arguments)
         description = dict(describe_rag(baseline, BASELINE, arguments))
+        # The documents are read already: handing them on saves a second reading.
         yield System(baseline, BASELINE, description, documents=lambda: searched)
         return
     loaded = load_rag(rag, arguments)
     service = read_service(rag)
+    # Of "app:MyRAG" the class, of a whole path what is behind the last colon.
     _, _, name = rag.rpartition(":")
     if service is not None:
         name = service.name
     description = dict(describe_rag(loaded, rag, arguments))
+    # Only documents that the user names: those beside the dataset need not be what a RAG searches.
     read = documents.read if documents.corpus is not None else None
     yield System(loaded, name, description, documents=read, notes=mapping_notes(loaded))
 
@@ -395,6 +418,7 @@ def _open_pipeline(
 
     llm, _ = config_section(config)
     pipeline = load_pipeline(path, environ=os.environ, llm=llm, budget=budget)
+    # Two corpora: which one is searched would be a guess.
     if documents.corpus is not None and pipeline.corpus is not None:
         raise ConfigError(f"--corpus is not used: {path} names its own corpus, {pipeline.corpus}")
     with pipeline.open(documents.read) as opened:
@@ -431,6 +455,7 @@ def _baseline_over(
     """
     from ragbench.search.pipeline.baseline import BaselineRAG
 
+    # The parameters of the class are the settings: its documents are given here.
     settings = sorted(signature(BaselineRAG).parameters.keys() - {"documents"})
     unknown = sorted(set(arguments).difference(settings))
     if unknown:
@@ -438,9 +463,11 @@ def _baseline_over(
             f"--rag-args: the baseline RAG has no setting {', '.join(unknown)}. It has "
             f"{', '.join(settings)}"
         )
+    # After the check: a wrong setting need not wait for the documents.
     searched = documents.read_for_baseline()
     try:
         return BaselineRAG(searched, **arguments), searched
+    # The types are checked by the class itself.
     except TypeError as error:
         raise ConfigError(f"--rag-args: a setting has the wrong type: {error}") from error
 
@@ -456,10 +483,12 @@ def _documents_beside(dataset: str) -> str:
             "with --corpus"
         )
     path = Path(dataset)
+    # A dataset's own name ("data.jsonl"), or one that is a corpus itself.
     if not path.is_file():
         return dataset  # a folder, whose reader knows where its documents are
     name = path.stem.split(".")[0]
     corpus_files = sorted(path.parent.glob("corpus.*"))
+    # A file that is called corpus itself has no other one beside it.
     if corpus_files and name != "corpus":
         return str(corpus_files[0])
     return dataset

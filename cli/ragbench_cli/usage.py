@@ -43,6 +43,7 @@ def choice_text(parameter: Any, context: Any, value: str, choices: Sequence[str]
     flag = long_name(parameter)
     meant = did_you_mean(value, choices)
     problem = f"{flag} must be one of {', '.join(choices)}, not '{value}'.{meant}"
+    # The most similar choice is likely the one that was meant.
     similar = get_close_matches(value, choices, n=1)
     example_value = choices[0]
     if similar:
@@ -79,6 +80,7 @@ def unknown_command_text(name: str, group: Any, context: Any) -> str:
     commands: dict[str, Any] = {}
     for command_name in group.list_commands(context):
         command = group.get_command(context, command_name)
+        # An old name would be advised where its new one is as near.
         if not command.hidden:
             commands[command_name] = command
     problem = f"{context.command_path} has no command '{name}'."
@@ -101,6 +103,7 @@ def _nearest_name(name: str, candidates: Iterable[str]) -> str | None:
     """
     candidates = list(candidates)
     for candidate in candidates:
+        # Longer than `_LONGEST_CHANCE`, since short beginnings are equal by chance.
         begins_name = name.startswith(candidate) and len(candidate) > _LONGEST_CHANCE
         is_begun_by_name = candidate.startswith(name) and len(name) > _LONGEST_CHANCE
         if begins_name or is_begun_by_name:
@@ -122,6 +125,7 @@ def _with_example(problem: str, context: Any, flag: str | None, value: str = "")
     lines = [problem]
     example = _example_line(context.command, flag)
     if example:
+        # An example with the flag shows its value already.
         if value and flag not in example.split():
             example += f" {flag} {value}"
         lines.append(f"Example: {example}")
@@ -135,6 +139,7 @@ def _flag_of(error: Any) -> str | None:
     The error's example shows this option. An error of Typer has the parameter that it is about, or
     the option's name as the user wrote it, or neither.
     """
+    # Some errors of Typer have this field, others the one below, some neither.
     parameter = getattr(error, "param", None)
     if parameter is not None:
         if parameter.param_type_name == "argument":
@@ -187,6 +192,7 @@ def _options_by_name(context: Any) -> dict[str, Any]:
     """
     options: dict[str, Any] = {}
     for parameter in context.command.get_params(context):
+        # Arguments have no name on the command line.
         if parameter.param_type_name == "option":
             for name in parameter.opts:
                 options[name] = parameter
@@ -201,6 +207,7 @@ def _spelled_parameter(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         return str(parameter.metavar or parameter.name.upper())
     name = long_name(parameter)
+    # A flag takes no value.
     if parameter.is_flag or not parameter.metavar:
         return name
     return f"{name} {parameter.metavar}"
@@ -228,6 +235,7 @@ def _example_line(command: Any, flag: str | None) -> str:
     for example in examples:
         if flag is not None and flag in example.split():
             return example
+    # The first one, where none has the flag.
     for example in examples:
         return example
     return ""

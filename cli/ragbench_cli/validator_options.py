@@ -101,22 +101,26 @@ def validator_maker(
         settings |= json_object(choice.validator_args, "--validator-args")
     if isinstance(choice, CalibratedChoice) and choice.calibration is not None:
         settings["calibration"] = str(choice.calibration)
+    # Refused rather than ignored: the user would believe that his reader judges.
     if choice.reader is not None:
         if choice.name != "local":
             raise ConfigError(f"--reader is for --validator local, not for {choice.name}")
         settings["reader"] = choice.reader
     if choice.name == "cascade":
+        # The defaults first, so that the user's own arguments replace them.
         settings = {"first": "lexical", "second": "llm", **settings}
     if '"llm"' not in json.dumps(settings):  # in a cascade at any depth
         yield partial(build_validator, settings), True
         return
     opened: AbstractContextManager[ChatModel]
+    # Within an evaluation the model is open already: its budget counts these calls too.
     if chat is None:
         opened = language_model("validate", choice.llm.settings)
     else:
         opened = nullcontext(chat)
     with opened as model:
         validator = build_validator(settings, chat=model)
+        # The same object each time: one rate limit and one budget hold.
         yield lambda: validator, False
 
 
@@ -205,6 +209,7 @@ def judging(
     ):
         if not quiet:
             console.say(f"read as {source.mapping.format}: {source.mapping.described()}")
+            # A form or fields that the user named are no guess.
             if dump.format is None and not dump.map:
                 console.say("(guessed; correct it with --format FORM or --field text=PATH)")
         for note in source.notes:  # a guess is reported in any case

@@ -123,6 +123,7 @@ def _end_to_end_score(
         if declined and case.answerable:
             return 0.0
         return _NO_REFERENCE
+    # In tokens, as the script sees an answer of marks alone as none.
     tokens_of = _TOKENS[normalise]
     has_answered = not declined and bool(tokens_of(response))
     references: list[str] = []
@@ -376,6 +377,7 @@ def holds_answer(chunk: str, answer: str) -> bool:
     """
     plain = answer.rstrip(".")
     start = chunk.find(plain)
+    # Every place is tried: the first one may be a part of another word.
     while start >= 0:
         end = start + len(plain)
         before = chunk[max(start - 1, 0) : start]
@@ -386,9 +388,11 @@ def holds_answer(chunk: str, answer: str) -> bool:
             return True
         start = chunk.find(plain, start + 1)
     answer_wording = wording(answer)
+    # Amounts and dates may be written otherwise: "two weeks" for "14 days".
     if answer_wording.is_typed:
         return answer_wording.is_named_by(wording(chunk))
     tokens = set(multilingual_tokens(answer))
+    # A short answer that is not there as it is, is not there.
     if len(tokens) <= _MOST_QUOTED:
         return False
     shared = tokens.intersection(multilingual_tokens(chunk))

@@ -54,6 +54,7 @@ def stem(word: str) -> str:
     """
     for ending in _ENDINGS:
         letters_left = len(word) - len(ending)
+        # A word of five letters on "ing" may lose them all: three left are mostly still a stem.
         if letters_left >= 3 and word.endswith(ending):
             return word[:letters_left]
     return word
@@ -85,13 +86,17 @@ class Beside:
         self.right = wording(self.reference)
         """The wording of the reference."""
         self.answer: Wording = wording(self.response)
+        # Accents need letters beyond ASCII: most pairs have none, and skip the comparison.
         if not (self.response.isascii() and self.reference.isascii()):
             tokens = as_written(self.answer.tokens, self.right.tokens)
             self.answer = self.answer._replace(tokens=tokens)
+        # Chosen once from all three texts, so that a word counts in all of them or in none.
         common = self._common_words()
+        # In the order of the text, repeated ones too: their number and places count.
         self.right_words = _telling_words(self.right.tokens, common)
         self.answer_words = _telling_words(self.answer.tokens, common)
         self.query_words = _telling_words(self.query_wording.tokens, common)
+        # So many words are several facts, which other rules and weights compare.
         self.is_long = len(self.right_words) > _MOST_WORDS_OF_FACT
         new_words = tuple([word for word in self.right_words if word not in self.query_tokens])
         self.new_words = new_words or self.right_words

@@ -104,7 +104,8 @@ def expected_calibration_error(gaps: Iterable[float], *, bins: int = 10) -> floa
     for gap in gaps:
         total += 1
         confidence = 1 - gap if gap > 0 else -gap
-        # 1 - (1 - 0.3) is a little more than 0.3: rounding keeps it in its bin.
+        # 1 - (1 - 0.3) is a little more than 0.3: rounding keeps it in its bin. Nine places are
+        # finer than any confidence that a system reports.
         position = min(math.floor(round(confidence * bins, 9)), bins - 1)
         sums.setdefault(position, []).append(gap)
     return sum(abs(math.fsum(sums[position])) for position in sorted(sums)) / total

@@ -69,10 +69,12 @@ class Cited(NamedTuple):
         Only such a sentence needs a citation: the lack of one in any other does not count.
         """
         plain = MARKS.sub("", self.text).rstrip()
+        # A heading of Markdown, a question, or a line that only announces a list.
         if plain.startswith("#") or plain.endswith(("?", ":")):
             return False
         if len(words_of(plain)) >= _FEWEST_WORDS:
             return True
+        # A number alone is a fact: "1998."
         return len(numbers_of(plain).amounts) > 0
 
 
@@ -121,6 +123,7 @@ def _without_listed_sources(response: str, sources: Mapping[str, str]) -> str:
     parts: list[str] = []
     position = 0
     for line in _SOURCE_LINE.finditer(response):
+        # A line of the same form whose number is no source is the answer's own text, and stays.
         if line[1] in sources:
             parts.append(response[position : line.start()])
             position = line.end()
@@ -162,6 +165,7 @@ def _sentences_with_marks(response: str) -> list[str]:
                 break
             sentences[-1] += mark[0]
             text = text[mark.end() :].lstrip()
+        # A mark that was all of the text leaves nothing, or its period.
         if text.strip(" ."):
             sentences.append(text)
     return sentences
@@ -203,6 +207,7 @@ def _markers_in_metadata(metadata: Mapping[str, Any]) -> list[str]:
     for citation in as_list(metadata.get("citations")):
         marker = citation
         if is_object(citation):
+            # Of several keys the first of `_ID_KEYS` counts: an index beside an id is ignored.
             keys = [key for key in _ID_KEYS if key in citation]
             if not keys:
                 continue
@@ -269,6 +274,7 @@ def citation_validity(citations: Sequence[Cited]) -> float:
     for sentence in citations:
         count += len(sentence.chunks)
         valid += sum(position is not None for position in sentence.chunks)
+    # Never 0: an answer without any citation is a `Skip` before.
     return valid / count
 
 
@@ -317,6 +323,7 @@ def _is_comparable(sentence: Cited, contexts: Sequence[str]) -> bool:
     word in common would then be no mistake. Another result needs higher versions of the metrics of
     citations.
     """
+    # The first one that exists stands for all: chunks of one retrieval are mostly in one language.
     positions = [position for position in sentence.chunks if position is not None]
     if not positions or not sentence.is_factual:
         return False
@@ -331,7 +338,9 @@ def _misattribution(sentence: Cited, contexts: Sequence[str]) -> str | None:
     it (`LEAST`). The text is shown behind "cites 3:", and says "it" of the sentence. Another result
     needs higher versions of the metrics of citations.
     """
+    # The shares pair with the contexts by position, which is what a citation names.
     shares = [shared(sentence.text, text) for text in contexts]
+    # A sentence that cites several chunks is as good as its best one.
     cited_share = max(shares[position] for position in sentence.chunks if position is not None)
     best = max(shares)
     if cited_share < best - _NEAR:
@@ -350,6 +359,7 @@ def numbers_supported(case: Case, response: str, contexts: Sequence[str]) -> flo
     """
     response = without_citations(response[:LONGEST])
     numbers_of_sentences: list[Numbers] = []
+    # All sentences are read before a chunk is: an answer without numbers costs no more.
     count = 0
     for span in sentences_of(response):
         numbers = numbers_of(response[span.start : span.end])
@@ -357,6 +367,7 @@ def numbers_supported(case: Case, response: str, contexts: Sequence[str]) -> flo
         count += numbers.size
     if not count:
         return Skip("the answer names no number")
+    # Most cases have no history, and need not build the texts of one.
     messages = case.told if case.history else ()
     shown = all_numbers([case.query, *messages, *contexts])
     lacking = sum(len(numbers.lacking(shown)) for numbers in numbers_of_sentences)
@@ -375,10 +386,12 @@ def notes_of(
     contexts = retrieval.contexts
     shown = all_numbers([case.query, *case.told, *contexts])
     place = "the shown chunk" if len(contexts) == 1 else f"{len(contexts)} shown chunks"
+    # Without citations the sentences are still looked through for numbers.
     citations = cited(generation, retrieval)
     if isinstance(citations, Skip):
         sentences = _sentences_with_marks(generation.response[:LONGEST])
         citations = [Cited(text, (), ()) for text in sentences]
+    # Up to three notes for one sentence, in this order: the page shows them as they come.
     for sentence in citations:
         lacking = numbers_of(sentence.text).lacking(shown)
         if lacking:

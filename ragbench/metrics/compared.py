@@ -68,8 +68,10 @@ def compared(beside: Beside) -> Comparison:
     it needs a higher version of ``answer_correct``.
     """
     right_side = side_of_words(beside.right.tokens)
+    # A yes or no at the beginning goes before the amounts behind it.
     if beside.right.is_typed and not right_side:
         return compared_by_amounts(beside)
+    # One letter, before words are looked at: it has none that could be compared.
     if _CHOICE.fullmatch(beside.reference):
         return _compared_by_choice(beside)
     if beside.is_long:
@@ -83,6 +85,7 @@ def compared(beside: Beside) -> Comparison:
     for reason, differs in _DIFFERENCES.items():
         if differs(beside):
             return Comparison(Agreement.DIFFERENT, reason)
+    # With more words than "yes" the reference gives a reason, which words must compare.
     is_side_alone = bool(right_side) and len(beside.right.tokens) == 1
     if is_side_alone and side == right_side and not is_unsure(beside.response):
         return Comparison(Agreement.SAME, "the same side", is_all=True)
@@ -98,6 +101,7 @@ def _compared_by_choice(beside: Beside) -> Comparison:
     choice = _CHOSEN.match(beside.response)
     if choice is None:
         return _UNCLEAR
+    # `is_all`: the letter decides alone, without the words around it.
     if choice[1].upper() == beside.right.tokens[0].upper():
         return Comparison(Agreement.SAME, "the same choice", is_all=True)
     return Comparison(Agreement.DIFFERENT, "another choice", is_all=True)
@@ -110,6 +114,7 @@ def may_say_otherwise(beside: Beside) -> bool:
     proves a mistake, so the answer is left open (`OPEN` in `ragbench.metrics.correct`), not called
     wrong.
     """
+    # Any of them is enough.
     return (
         is_turned_round(beside)
         or is_hedged(beside)

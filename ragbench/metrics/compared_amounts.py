@@ -115,8 +115,11 @@ def _is_same_as_asked(beside: Beside, amount: Amount, candidates: Sequence[Amoun
     """
     asked = _asked_unit(beside.query)
     answer_amounts = (*beside.answer.amounts, *beside.answer.spoken)
+    # Whether the other side names a share: only then may a bare number be read as percent.
     has_share = any(candidate.dimension == "share" for candidate in answer_amounts)
     all_candidates = (*candidates, *beside.answer.spoken)
+    # First the reference's amount with the question's unit added, then each of the answer's: either
+    # side may be the one that left it out.
     for reading in asked.readings(amount, is_share=has_share):
         if _best_agreement(reading, all_candidates) is Agreement.SAME:
             return True
@@ -137,6 +140,7 @@ def _is_number_of_percentage(beside: Beside, amount: Amount) -> bool:
     Args:
         amount: of the reference.
     """
+    # Only a bare fraction can be misread so: a unit would show in the answer, too.
     if amount.dimension or not 0 < abs(amount.number) < 1:
         return False
     equal_dimensions: set[str] = set()
@@ -156,6 +160,7 @@ def _is_hour(amount: Amount, candidates: Sequence[Amount]) -> bool:
         candidates: the amounts of the answer.
     """
     for candidate in candidates:
+        # One of both is a plain number, the other a time of day.
         is_number_and_time = {amount.dimension, candidate.dimension} == {"", "clock"}
         if is_number_and_time and amount.number == candidate.number:
             return True
@@ -223,6 +228,7 @@ def _best_agreement(amount: Amount, candidates: Iterable[Amount]) -> Agreement:
         amount: of the reference.
         candidates: the amounts of the answer.
     """
+    # DIFFERENT is kept until the end: a later candidate may still be the same.
     agreement = Agreement.UNCLEAR
     for candidate in candidates:
         agreement_of_candidate = amount.compared(candidate)
@@ -292,7 +298,8 @@ def _are_others_instead(
     if any(amount.dimension in dimensions for amount in others):
         return True
     # Numbers without a unit are compared only where the answer is brief, or lacks every amount:
-    # whoever says much names other numbers, too.
+    # whoever says much names other numbers, too. Brief is about twice the reference's length; the 4
+    # leave room beside a reference of one word.
     is_brief = len(beside.answer_words) <= 2 * len(beside.right_words) + 4
     if not is_brief and len(missing) < len(expected):
         return False
@@ -345,6 +352,7 @@ def _may_be_year(amount: Amount) -> bool:
     if amount.dimension:
         return False
     is_whole = amount.place == 1.0
+    # Before 1500 a bare number is seldom a year, and 2100 leaves room for plans.
     return is_whole and 1500 <= amount.number <= 2100
 
 
@@ -364,6 +372,7 @@ def _is_any_between(bounds: Sequence[Amount], amounts: Iterable[Amount]) -> bool
     low = min(begin.value, end.value)
     high = max(begin.value, end.value)
     for amount in amounts:
+        # The bounds themselves do not count: they are amounts of the reference, compared elsewhere.
         if amount.dimension == begin.dimension and low < amount.value < high:
             return True
     return False
@@ -380,6 +389,7 @@ def is_other_date(beside: Beside) -> bool:
             if any(date.equals(answer_date) for answer_date in beside.answer.dates):
                 return False
         return True
+    # A year of the reference is among its dates or its amounts: without both it names none.
     if not beside.right.amounts and not beside.right.dates:
         return False
     return _amounts_matter(beside) and _is_other_year(beside)
@@ -410,6 +420,7 @@ def is_other_identifier(beside: Beside) -> bool:
     in_query = set(beside.query_wording.identifiers)
     right = set(beside.right.identifiers) - in_query
     answer = set(beside.answer.identifiers) - in_query
+    # Nothing left beside the question's own: no other one is named.
     if not right or not answer:
         return False
     return right.isdisjoint(answer)

@@ -29,10 +29,12 @@ def list_items(text: str, separator: re.Pattern[str] = _ITEM) -> tuple[frozenset
     items: list[frozenset[str]] = []
     for part in separator.split(text.strip(" .")):
         words = frozenset(wording(part).tokens) - common
+        # One long part makes the whole text sentences: half a list is not compared.
         if len(words) > _MOST_WORDS_OF_ITEM:
             return ()
         if words:
             items.append(words)
+    # A single item is a fact, which words compare better.
     if len(items) < 2:
         return ()
     return tuple(items)
@@ -150,7 +152,8 @@ def is_hedged(beside: Beside) -> bool:
         return False
     if " or " in beside.reference or " or " in beside.query.lower():
         return False
-    # Among many other words an "or" parts something else.
+    # Among many other words an "or" parts something else. Three times the reference leaves room for
+    # three alternatives, and the 8 for the words around them.
     most_words = 3 * len(beside.right_words) + 8
     if len(beside.answer_words) > most_words:
         return False

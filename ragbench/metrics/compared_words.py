@@ -36,7 +36,8 @@ def side_of_words(tokens: Sequence[str]) -> int:
         return 0
     # Each phrase ends with a space, so that "sure" does not begin "surely".
     beginning = " ".join(tokens[:_MOST_WORDS_OF_SIDE]) + " "
-    # Phrases come first: "of course not" begins with the "of course" of a yes.
+    # Phrases come first: "of course not" begins with the "of course" of a yes. A no goes before a
+    # yes among phrases for that; of single words no one begins another.
     if beginning.startswith(phrases("no_phrases")):
         return -1
     if beginning.startswith(phrases("yes_phrases")):
@@ -54,6 +55,7 @@ def side_of_answer(beside: Beside) -> int:
     A side is yes or no. Many answers begin with where they have it from: "According to the
     handbook, yes". Another result for any answer needs a higher version of ``answer_correct``.
     """
+    # The beginning of the answer goes before a preamble: "Yes, according to ..." needs no search.
     side = side_of_words(beside.answer.tokens)
     if side:
         return side
@@ -183,10 +185,12 @@ def has_other_letter(beside: Beside) -> bool:
         return False
     lettered_in_answer = _LETTERED.findall(beside.response)
     for word, letter in lettered:
+        # The letters that the answer has behind the same word; it may name several such things.
         letters_in_answer: set[str] = set()
         for answer_word, answer_letter in lettered_in_answer:
             if answer_word.lower() == word.lower():
                 letters_in_answer.add(answer_letter)
+        # No letter behind the word is no contradiction: the answer may just leave it out.
         if letters_in_answer and letter not in letters_in_answer:
             return True
     return False
@@ -235,6 +239,7 @@ def _capitalised_before(name: str, text: str) -> set[str]:
     """
     words_before: set[str] = set()
     for before, match in pairwise(_CAPITALISED.finditer(text)):
+        # One sign between the two words at most, the blank: a period ends the first sentence.
         is_adjacent = before.end() + 1 >= match.start()
         if match[0] == name and is_adjacent:
             words_before.add(before[0])
@@ -258,6 +263,7 @@ def counts_other_things(beside: Beside) -> bool:
         thing_in_answer = things_in_answer.get(number)
         if thing_in_answer is None:
             continue
+        # Both words as they are written: the question names one of the two things.
         is_in_question = not beside.query_tokens.isdisjoint((thing, thing_in_answer))
         if stem(thing) not in answer_stems and not is_in_question:
             return True
@@ -270,6 +276,7 @@ def _things_by_number(tokens: Sequence[str]) -> dict[str, str]:
     Such a word says what is counted. Common words ("12 of the") and further numbers are none.
     """
     common = word_list("common")
+    # Of a number that comes twice the last thing counts: one is enough to find a difference.
     things: dict[str, str] = {}
     for number, word in pairwise(tokens):
         is_number = number[-1].isdecimal()

@@ -144,18 +144,24 @@ def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) ->
     Args:
         likely: the probability by its words alone.
     """
+    # From here on each test is passed only by answers that the tests above leave open.
     comparison = answer.comparison
     if comparison.is_all:
         return _verdict_by_comparison(answer)
     if comparison.agreement is Agreement.DIFFERENT:
         return AnswerVerdict(min(likely, CONTRADICTED), comparison.reason)
+    # Of the words that the question does not hold: repeating the question says nothing.
     said = features["recall_of_new"]
+    # A refusal of both is right before it can be a refusal of the answer alone.
     if answer.declines() and answer.reference_declines():
         return AnswerVerdict(max(likely, _LEAST_RIGHT), "both decline")
+    # An answer that says most of the reference and declines something else has not declined.
     if said < _SAID_ALL_THE_SAME and answer.declines():
         return AnswerVerdict(min(likely, REFUSED), "the answer declines")
     if not answer.is_long and may_say_otherwise(answer):
         likely = min(likely, OPEN)
+    # "unlike" is of short references alone: 0 where a word of the answer is spelled so much like a
+    # missing one that it may be that word.
     is_nothing_said = not said and features.get("unlike", 1.0)
     if is_nothing_said or answer.only_repeats_question():
         likely = min(likely, NOT_SAID)
@@ -257,6 +263,7 @@ class AnswerBeside(Beside):
         answer_stems = stems(self.answer_words)
         if not answer_stems or not answer_stems <= question_stems:
             return False
+        # A reference that is in the question, too, is met by repeating it: then it says something.
         return not stems(self.new_words) <= question_stems
 
     def probability_by_words(self, features: Mapping[str, float]) -> float:
@@ -298,6 +305,7 @@ class AnswerBeside(Beside):
         anew (benchmarks/answer_correct.py) and a higher version of ``answer_correct``.
         """
         unsure = float(is_unsure(self.response))
+        # A reference of several facts has features and weights of its own.
         if self.is_long:
             return {**self._features_of_long_reference(), "unsure": unsure}
         return {
@@ -315,6 +323,7 @@ class AnswerBeside(Beside):
         answer_stems = stems(self.answer_words)
         right_stems = stems(self.right_words)
         said = [word for word in self.new_words if stem(word) in answer_stems]
+        # Counted over the answer's words: what it adds beyond the reference lowers the precision.
         common = [word for word in self.answer_words if stem(word) in right_stems]
         return {
             "bias": 1.0,
@@ -344,6 +353,7 @@ class AnswerBeside(Beside):
         f1 = 0.0
         if recall + precision:
             f1 = 2 * recall * precision / (recall + precision)
+        # Ten words here and 60 below are free, but the weights were fitted with them.
         size = min(len(right_roots), 10) / 10
         denials = word_list("denials")
         answer_denies = not denials.isdisjoint(self.answer.tokens)
@@ -357,6 +367,8 @@ class AnswerBeside(Beside):
             "size": size,
             "recall_by_size": recall * size,
             "length": min(len(answer_roots), 60) / 60,
+            # The words are in their order: a name's first and last word tell more than those
+            # between.
             "first": float(bool(right_roots) and right_roots[0] in distinct_answer_roots),
             "last": float(bool(right_roots) and right_roots[-1] in distinct_answer_roots),
             "in_question": float(len(self.new_words) < len(right_roots)),
@@ -415,7 +427,8 @@ class AnswerBeside(Beside):
         in_query = self.query_wording.amounts
         if not right and not in_answer:
             return _NO_AMOUNTS
-        # What the question says already shows nothing, unless it says them all.
+        # What the question says already shows nothing, unless it says them all. The five other
+        # numbers below are a free bound that the weights were fitted with.
         new_amounts = [amount for amount in right if amount not in in_query] or right
         held_count = 0
         for amount in new_amounts:
@@ -447,6 +460,7 @@ class AnswerBeside(Beside):
         count = 0
         for sentence in _REFERENCE_SENTENCE.split(self.reference):
             words = [word for word in wording(sentence).tokens if word not in common]
+            # A sentence of common words alone has no words to be said, and does not count.
             if not words:
                 continue
             count += 1

@@ -45,6 +45,7 @@ class CorrectnessJudge:
 
         Judgements are kept under the digest, so that a change of one letter judges anew.
         """
+        # The digest has both, and no data of a case: it is the same for all cases.
         self._schema: Schema[CorrectnessVerdict] = schema_of(CorrectnessVerdict)
         self._task = read_prompt("ragbench.metrics", "correctness").text
         self._digest = digest_of([self._task, self._schema.definition])
@@ -81,6 +82,7 @@ class CorrectnessJudge:
             return Judgement(cell=Cell.skipped("the answer says nothing"))
         question = Question(
             task=self._task,
+            # The prompt speaks of the data by these names.
             data={
                 "question": trace.case.conversation,
                 "references": list(trace.case.references),
@@ -104,6 +106,7 @@ def definitions() -> tuple[MetricDefinition, ...]:
             group=Group.GENERATOR,
             needs=frozenset({Need.QUERY, Need.RESPONSE, Need.REFERENCE, Need.LLM}),
             direction=Direction.HIGHER,
+            # Both begin at 1: a rise of either raises the sum by one.
             version=read_prompt("ragbench.metrics", "correctness").version + RULES - 1,
             summary="Whether the answer is right, by a judge that compares it with the references: "
             "right 1, partly 0.5, wrong 0",

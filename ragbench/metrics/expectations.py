@@ -82,6 +82,7 @@ class Expected(Record, dict=True):
 
         "Not cited" is only true where the citations have names to compare.
         """
+        # The more basic reason first: without an answer there are no citations to name.
         if self._cited is None:
             return "no answer"
         if not self._cited.are_known:
@@ -99,6 +100,7 @@ class Expected(Record, dict=True):
         is_met: bool | None
         if expectation.kind is ExpectationKind.SOURCE:
             is_met = self._is_used(expectation)
+        # All other kinds look at the answer; a case of a retrieval alone has none.
         elif self._answer is None:
             is_met = None
         elif expectation.kind is ExpectationKind.CITES:
@@ -131,6 +133,7 @@ class Expected(Record, dict=True):
         if self._is_retrieved(expectation) or self._is_cited(expectation):
             return True
         knows_cited = self._cited is not None and self._cited.are_documents
+        # A missing document is only sure where one of both has names: False needs that.
         if self._retrieved is None and not knows_cited:
             return None
         return False
@@ -153,6 +156,7 @@ class Expected(Record, dict=True):
             return None
         if not self._cited.names.isdisjoint(wanted_names(expectation.texts)):
             return True
+        # The wanted one is not found: sure only where what is cited has names.
         if not self._cited.are_known:
             return None
         return False

@@ -98,6 +98,7 @@ class GoldSpace:
             self.ids.update(judgements)
         if case.reference_contexts or case.evidence:
             self.has_texts = True
+            # Only cases with ids and texts can show whether the ids mean the same.
             if judgements:
                 self.checkable += 1
 
@@ -131,6 +132,7 @@ class MatchingTally:
     """Chunks that would be gold if ids were compared less exactly, see `loosely`."""
     _pair: tuple[str, str] | None = None
     """Such an id and the gold one: the first pair in the order of texts."""
+    # Retrieved ids and documents, for an example in a note; cut to the first ones now and then.
     _names: set[str] = field(default_factory=set[str])
 
     def add(self, trace: Trace) -> None:
@@ -153,6 +155,8 @@ class MatchingTally:
             self._names.update(plain)
         else:
             ranks_by_id, ranks_by_document = self._count_named(result, judgements)
+        # Cut at twice the size, so that it is not sorted for each case. The first names stay, in
+        # any order of cases.
         if len(self._names) > 2 * _REMEMBERED:
             self._names = set(sorted(self._names)[:_REMEMBERED])
         self.by_id += len(ranks_by_id)
@@ -171,9 +175,11 @@ class MatchingTally:
         Comparing texts takes time, and a sample shows as much. The case's id decides, so that the
         sample is the same one in any order of the cases.
         """
+        # All of a small dataset; 0 has none to check.
         checkable = self.gold.checkable
         if checkable <= _CHECKED:
             return bool(checkable)
+        # A draw from 0 to `_DRAWS`, the same on each machine: `hash` of a text is not.
         draw = int.from_bytes(blake2b(case.id.encode(), digest_size=4).digest(), "big")
         return draw * checkable < _CHECKED * _DRAWS
 
@@ -223,6 +229,7 @@ class MatchingTally:
             judgements: the grade of each gold id of the case.
         """
         gold_by_form: dict[str, str] = {}
+        # A context of grade 0 is judged not relevant: to be like it is no near miss.
         for gold_id, grade in judgements.items():
             if grade > 0:
                 gold_by_form[loosely(gold_id)] = gold_id
@@ -234,8 +241,10 @@ class MatchingTally:
                     continue
                 is_near = True
                 pair = (name, gold_by_form[form])
+                # The smallest pair, so that the note does not depend on the order of cases.
                 if self._pair is None or pair < self._pair:
                     self._pair = pair
+            # A chunk counts once, whichever of its names is near.
             if is_near:
                 self.nearly += 1
 
@@ -326,6 +335,7 @@ class MatchingTally:
         """
         has_retrieved = False
         has_gold = False
+        # The corpus may be long and is read once: the loop ends with the second find.
         for id in corpus:
             if id in self._names:
                 has_retrieved = True
@@ -343,6 +353,7 @@ class MatchingTally:
         """
         notes: list[str] = []
         matching = Matching.ID
+        # On equality documents: they also find what chunks without an own gold id belong to.
         if self.by_document >= self.by_id:
             matching = Matching.DOCUMENT_ID
         if matching is Matching.DOCUMENT_ID and self.of_documents:
@@ -351,6 +362,7 @@ class MatchingTally:
                 "the document that they were cut from: the gold ids are documents, so that ranks "
                 "count documents, each at its best chunk."
             )
+        # A few that differ may be chunks that were cut otherwise; most of them hint at other ids.
         if 2 * self.agreeing < self.checked:
             notes.append(
                 f"Only {self.agreeing:,} of {self.checked:,} chunks whose id is a relevant one "
@@ -397,6 +409,7 @@ def _difference_of_forms(name: str, gold: str) -> str:
         name: the retrieved id.
         gold: the id of the gold.
     """
+    # Otherwise the difference is visible in the two ids, as in "A-07" and "a-7".
     if normalize("NFC", name) != normalize("NFC", gold):
         return ""
     name_form = "NFD"
@@ -421,9 +434,11 @@ def _names_in(result: RetrievalResult[Any]) -> Iterator[tuple[str | None, Sequen
 
     A chunk may be gold by any of these names. An id of None is that of a retrieval without ids.
     """
+    # Without ids the metadata still pairs with the contexts by rank.
     ids: Sequence[str | None] = result.context_ids or [None] * len(result.contexts)
     for id, metadata in zip_longest(ids, result.context_metadata or ()):
         names = documents_of(id, metadata or {})
+        # Behind the documents: `documents_of` may have the id's own beginning already.
         if id is not None:
             names = (*names, id)
         yield id, names

@@ -81,6 +81,7 @@ class Numbers(NamedTuple):
         """
         if not self.size:
             return []
+        # Made once here: each number and date is looked up in it.
         index = _values_by_dimension(shown)
         missing: list[str] = []
         for amount in self.amounts:
@@ -157,6 +158,7 @@ def _is_date_shown(date: Date, shown: Numbers, index: dict[str, list[float]]) ->
     Args:
         index: of the numbers of ``shown``, by `_values_by_dimension`.
     """
+    # A year alone may be read as a number where no date is around it, as in a heading.
     day = date._replace(year=None)
     is_year_shown = date.year is None or date.year in index[_AS_WRITTEN]
     for shown_date in shown.dates:
@@ -177,6 +179,7 @@ def _is_number_shown(amount: Amount, index: dict[str, list[float]]) -> bool:
         index: of the shown numbers, by `_values_by_dimension`.
     """
     rounding = 0.0
+    # Wide bounds: a number that is taken for a year must only be shown as it is.
     is_year = 1000 <= amount.number <= 2100
     if not is_year:
         rounding = _rounding_of(amount.number)
@@ -201,9 +204,11 @@ def _rounding_of(number: float) -> float:
     needs higher versions of ``numbers_supported`` and ``support``.
     """
     magnitude = abs(number)
+    # The digits that count: zeros at either end only give the size.
     digits = len(f"{magnitude:.12g}".replace(".", "").strip("0"))
     if digits < 2:
         return 0.0
+    # 10 to this power is what the last digit counts; half of it is the rounding.
     exponent_of_last_digit = math.floor(math.log10(magnitude)) - digits + 1
     return 0.5 * 10.0**exponent_of_last_digit
 
@@ -211,9 +216,10 @@ def _rounding_of(number: float) -> float:
 def _has_value_near(values: Sequence[float], value: float, margin: float) -> bool:
     """Whether sorted values hold one that is no further from a value than a margin.
 
-    Half a search for each number, instead of a look at all: chunks may be tables of thousands.
+    A binary search for each number, and no look at all of them: a chunk may be a table of
+    thousands.
     """
-    # At least the errors of converting units.
+    # At least the errors of converting units, far below any difference that a text would write.
     margin = max(margin, 1e-6 * abs(value))
     position = bisect_left(values, value - margin)
     return position < len(values) and values[position] <= value + margin
@@ -275,6 +281,7 @@ def all_numbers(texts: Iterable[str]) -> Numbers:
 
     Looser than `numbers_of`, since a number that a source may have is not missing there.
     """
+    # Mappings for their order and for equal amounts once.
     amounts: dict[Amount, None] = {}
     dates: dict[Date, None] = {}
     for text in texts:
@@ -305,6 +312,7 @@ def words_of(text: str) -> frozenset[str]:
     common = _common_stems(guess_language(text))
     stems: set[str] = set()
     for stem in tokenise(MARKS.sub("", text)):
+        # Words in all texts of the language make any two of them alike.
         if stem not in common and not stem[0].isdigit():
             stems.add(stem)
     return frozenset(stems)
@@ -335,7 +343,7 @@ def names_of(sentence: str) -> frozenset[str]:
         begins_sentence = match.start() <= 1
         if not begins_sentence or match[0].isupper():
             capitalised.append(match[0])
-    # A heading, or a text in capitals.
+    # A heading, or a text in capitals. Up to four words may be all names: "Ada and Bob Lovelace".
     word_count = len(plain.split())
     if word_count > 4 and len(capitalised) * 2 > word_count:
         return frozenset()
@@ -381,6 +389,7 @@ def shared(sentence: str, passage: str) -> float:
         return 0.0
     common = len(words & words_of(passage))
     if numbers.size:
+        # A sentence's number that the passage lacks counts as a word that it lacks.
         lacking = numbers.lacking(all_numbers([passage]))
         common += numbers.size - len(lacking)
     return common / size

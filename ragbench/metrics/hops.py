@@ -95,9 +95,11 @@ def gold_hop(case: Case, retrieval: RetrievalResult[Any]) -> int | Skip:
     if isinstance(gold, Skip):
         return gold
     chunks = retrieval.to_chunks()
+    # From 1, as a user counts searches: 0 is free for "none".
     for number, search in enumerate(searches_of(retrieval), start=1):
         for place in search.places:
             chunk = chunks[place]
+            # Any relevant context will do: the first one found ends the search.
             if gold.held_by(chunk.id, chunk.metadata, chunk.text):
                 return number
     return 0
@@ -131,6 +133,7 @@ def first_gold_hop(trace: Trace) -> float | Skip:
     if result is None or not searches_of(result):
         return _NO_HOPS
     hop = gold_hop(trace.case, result)
+    # 0 would pass for a very early search in the mean.
     if hop == 0:
         return Skip("no search found relevant contexts")
     return hop
@@ -146,6 +149,7 @@ def redundant_hops(trace: Trace) -> float | Skip:
     searches = searches_of(trace.retrieval.value)
     if not searches:
         return _NO_HOPS
+    # Where one search names no chunks, a later one may repeat them unseen.
     if any(search.new is None for search in searches):
         return Skip("not every search says what it found")
     return sum(search.new == 0 for search in searches)

@@ -98,6 +98,7 @@ async def ask_judge(
             version=str(metric.definition.version),
             repeat=repeat,
         )
+    # It is an `LLMError` as well: without this branch the run would go on and fail in each case.
     except LLMStoppedError:
         raise
     except LLMError as error:
@@ -169,8 +170,10 @@ class JudgePlan:
         self.metrics = tuple(metrics)
         self.repeats = repeats
         self.panel = tuple(panel)
+        # Metrics of one scorer share its object, so that its package is loaded once.
         targets = dict.fromkeys(metric.definition.scorer for metric in metrics)
         loaded: dict[str, JudgeScorer] = {place: load_attribute(place)() for place in targets}
+        # By metric, as a judgement is asked for by it.
         self._scorers = {metric.name: loaded[metric.definition.scorer] for metric in metrics}
         self.prompts = {
             metric.name: self._scorers[metric.name].prepare(metric) for metric in metrics
@@ -232,6 +235,7 @@ class JudgePlan:
         unasked = not_asked(metric, trace)
         if unasked is not None:
             return JudgedCell(cell=unasked)
+        # Without a panel the one model judges, which needs no name.
         jurors = panel.jurors or (("", panel),)
         all_judgements: list[Judgement] = []
         cells: list[Cell] = []  # one a juror
@@ -292,10 +296,13 @@ def mean_cell(cells: Sequence[Cell]) -> Cell:
     """
     values = [cell.value for cell in cells if cell.value is not None]
     unproved = [cell for cell in cells if cell.status is Status.UNPROVED]
+    # A tie counts as too many: half of the verdicts have no proof.
     if unproved and len(unproved) >= len(values):
         return unproved[0]
+    # All cells are skipped or failed: the first one's reason is given.
     if not values:
         return cells[0]
+    # `fsum`, so that the order of the values changes no digit.
     return Cell.measured(math.fsum(values) / len(values))
 
 

@@ -215,10 +215,13 @@ class Gold(Record):
         if self.matching is Matching.TEXT:
             return self._text_matches(metadata, text)
         labels = self.labels
+        # Ids of chunks that a reader numbered itself are no names: an equal gold id would be
+        # chance.
         if not self.has_ids:
             id = None
         if id is not None and id in labels and self.matching is not Matching.DOCUMENT_ID:
             return [(labels[id], MatchedBy.ID)]
+        # Ids alone: the metadata may name a document that is gold too, and must not count.
         if self.matching is Matching.ID:
             return []
         match = named_by(id, documents_of(id, metadata), labels)
@@ -236,6 +239,8 @@ class Gold(Record):
         chunk = normalised(text)
         matches: list[tuple[int, MatchedBy]] = []
         for gold, position in self.labels.items():
+            # True, False or None: False is a place elsewhere in the document, which equal wording
+            # cannot mend.
             overlaps = _shares_place(metadata, self.spans.get(gold))
             if overlaps:
                 matches.append((position, MatchedBy.OVERLAP))
@@ -310,6 +315,7 @@ def _gold_of_texts(texts: Sequence[str], evidence: Sequence[Evidence]) -> Gold:
     """
     spans: dict[str, Evidence] = {}
     for span in evidence:
+        # Only a span with a place can be compared by place; the others are found by wording.
         if span.start is not None:
             spans[normalised(span.text)] = span
     return Gold(
@@ -371,6 +377,7 @@ def _match_plain(ids: Sequence[str], gold: Gold) -> tuple[list[Match], list[int]
     repeated: list[int] = []
     seen: set[str] = set()
     for rank, id in enumerate(ids, 1):
+        # A repeated id is looked at first: its gold was matched at its first rank already.
         if id in seen:
             repeated.append(rank)
         elif id in gold.labels:
@@ -389,16 +396,19 @@ def _match_chunks(result: RetrievalResult[Any], gold: Gold) -> tuple[list[Match]
     matches: list[Match] = []
     repeated: list[int] = []
     seen: set[str] = set()
+    # A retrieval may have no ids or no metadata at all: then each is None, rank by rank.
     chunks = zip_longest(result.context_ids or (), result.context_metadata or (), result.contexts)
     for rank, (id, metadata, text) in enumerate(chunks, 1):
         name = id if is_by_id else _text_name(text, metadata or {}, gold)
         if name is not None:
             if name in seen:
+                # Repeated ranks have no match either: their gold is matched at the first one.
                 repeated.append(rank)
                 continue
             seen.add(name)
         for position, by in gold.matches_in(id, metadata or {}, text):
             matches.append(Match(rank=rank, gold=position, by=by))
+    # Documents may be the gold: two different chunks of one are then one place as well.
     if is_by_id and gold.matching is not Matching.ID:
         golds = tuple(gold.labels)
         label_by_rank = {match.rank: golds[match.gold] for match in matches}
@@ -418,6 +428,7 @@ def _text_name(text: str, metadata: Mapping[str, Any], gold: Gold) -> str | None
     if not name:
         return None
     if gold.spans and metadata.get("start") is not None:
+        # A normalised text holds no line break, so the parts cannot run into each other.
         documents = ",".join(documents_of(None, metadata))
         return f"{name}\n{documents}\n{metadata['start']}"
     return name
@@ -440,9 +451,11 @@ def _further_chunks(
     chunks = zip_longest(result.context_ids or (), result.context_metadata or ())
     for rank, (id, metadata) in enumerate(chunks, 1):
         documents = documents_of(id, metadata or {})
+        # What the chunk counts as: the gold that it matches, else its document, else itself.
         document = label_by_rank.get(rank)
         if document is None:
             document = documents[0] if documents else id
+        # The chunk matched by an id that is none of its documents: chunks are the gold here.
         elif documents and document not in documents:
             return []
         if document is None or rank in skipped:
@@ -529,9 +542,11 @@ def _shares_place(metadata: Mapping[str, Any], span: Evidence | None) -> bool | 
     end = metadata.get("end")
     if not isinstance(start, int) or not isinstance(end, int):
         return None
+    # A span without an end reaches as far as its own text.
     span_end = span.end
     if span_end is None:
         span_end = span.start + len(span.text)
     shared = min(end, span_end) - max(start, span.start)
     shorter = min(end - start, span_end - span.start)
+    # Doubled instead of halved: offsets are whole numbers.
     return shared > 0 and 2 * shared >= shorter

@@ -222,10 +222,12 @@ class _Signature:
         """
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
+        # The name is set before: the message of `refuse` begins with it.
         if not inspect.isfunction(function):
             self.refuse("is not a function")
         if inspect.iscoroutinefunction(function):
             self.refuse("is a coroutine function: a metric is a plain one")
+        # By kind and in their order: the first are called by place, the others by name.
         self.positional: list[inspect.Parameter] = []
         self.keywords: list[inspect.Parameter] = []
         for parameter in inspect.signature(function).parameters.values():
@@ -235,8 +237,10 @@ class _Signature:
                 self.positional.append(parameter)
             else:
                 self.keywords.append(parameter)
+        # The first paragraph is the summary in lists; a period would break the table's style.
         text = inspect.getdoc(function) or ""
         self.summary = " ".join(text.partition("\n\n")[0].split()).removesuffix(".")
+        # By parameter the text under ``Args:``; an annotation may have another.
         self.explained: dict[str, str] = {}
         section = _ARGS.search(text)
         if section is not None:
@@ -253,6 +257,7 @@ class _Signature:
             problem: the end of a sentence that begins with the metric's name.
         """
         place = ""
+        # What is no function has no place, and the message begins with the name.
         code = getattr(self.function, "__code__", None)
         if code is not None:
             place = f"{Path(code.co_filename).name}:{code.co_firstlineno}: "
@@ -289,6 +294,7 @@ class _Signature:
         if aggregate is not None:
             aggregate_place = _import_place(aggregate)
         return MetricDefinition(
+            # `facts` overrides name and summary where the options give them, as it comes last.
             **cast("dict[str, Any]", {"name": self.name, "summary": self.summary, **facts}),
             version=options.get("version", 1) + rules,
             group=self._one_of(Group, "group", group),
@@ -407,6 +413,7 @@ class _Signature:
         """
         if cutoff is None:
             return "none"
+        # By name: the author names k among the keyword-only parameters.
         for keyword in self.keywords:
             if keyword.name == cutoff:
                 return "required" if keyword.default is keyword.empty else "optional"
@@ -429,6 +436,7 @@ def _group_by_needs(needs: frozenset[Need]) -> str:
     Args:
         needs: what the function's parameters read of a case.
     """
+    # Answers before chunks: a metric of both is about what generation made of them.
     if needs & _GENERATOR:
         return "generator"
     if needs & _RETRIEVER:

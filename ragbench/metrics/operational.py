@@ -100,15 +100,19 @@ def token_counts(metadata: object) -> dict[str, float]:
     """
     holders = [metadata]
     for name in _HOLDERS:
+        # A holder that is missing gives None, of which each field is None as well.
         holders.append(_value_of(metadata, name))
     counts: dict[str, float] = {}
     for name, spellings in _SPELLINGS.items():
         for holder in holders:
             for spelling in spellings:
                 value = _value_of(holder, spelling)
+                # bool is an int in Python, and NaN or a negative count is a client's mark for
+                # "unknown".
                 is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
                 if is_number and math.isfinite(value) and value >= 0:
                     counts.setdefault(name, float(value))
+    # The one sum that is made: both parts are as reported.
     if "total_tokens" not in counts and {"prompt_tokens", "response_tokens"} <= counts.keys():
         counts["total_tokens"] = counts["prompt_tokens"] + counts["response_tokens"]
     return counts

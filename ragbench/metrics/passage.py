@@ -63,6 +63,7 @@ def lacks_answer(query: str, references: Sequence[str], text: str) -> bool:
         return False
     if states_any(text, references):
         return False
+    # Each reference is an answer of its own: the passage must lack them all.
     return all(_lacks_reference(query, reference, text) for reference in references)
 
 
@@ -115,6 +116,7 @@ def _is_latin(text: str) -> bool:
     The language of a name or a short answer is not recognised; its script is. Letters of several
     scripts may be in one text, as names are.
     """
+    # Counted and not recognised: short texts have no language.
     letters = 0
     latin_letters = 0
     for letter in text:

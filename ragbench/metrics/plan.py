@@ -69,6 +69,7 @@ class Plan:
         # Metrics that are blocked in the same cases are one group: each case is then looked at
         # once for all of them. Members are the metric's position and its column.
         self._groups: dict[tuple[frozenset[Need], bool, bool], list[tuple[int, _Column]]] = {}
+        # Whether any metric reads a ranking: only then retrievals are compared with the gold.
         self._ranks = False
         for position, metric in enumerate(metrics):
             if metric.definition.formula is None:
@@ -78,6 +79,7 @@ class Plan:
                 metric = computable(metric)
             column = _Column(metric)
             definition = column.definition
+            # All that `blocked` asks of a metric.
             group = (definition.needs, definition.abstains, reads_texts(definition))
             self._groups.setdefault(group, []).append((position, column))
             if "ranking" in column.arguments:
@@ -134,6 +136,7 @@ class Plan:
         Args:
             matched: the comparisons of the cases' retrievals, where they were made already.
         """
+        # `matched` is empty only where there are no traces.
         comparisons = matched or map(self._matched, traces)
         rankings: list[Ranking | Skip] = []
         for comparison in comparisons:
@@ -193,6 +196,7 @@ class _Column:
         # next: there are few rankings, and equal ones are one object.
         self._is_pure = formula.arguments == ("ranking",) and metric.definition.deterministic
         self._by_ranking: dict[object, Cell] = {}
+        # Plain values with their cells, so that equal cells are one object in a long run.
         self._by_value: dict[object, Cell] = {}
 
     def cells(self, traces: Sequence[Trace], arguments: dict[str, list[Any]]) -> list[Cell]:
@@ -206,6 +210,7 @@ class _Column:
                 the functions that come after it: each is read from the cases once.
         """
         names = self.arguments
+        # All references beside the first one, which is what the argument "reference" reads.
         if self._takes_best:
             names = (*names, "references")
         for name in names:
@@ -214,9 +219,12 @@ class _Column:
         columns = [arguments[name] for name in self.arguments]
         if self._is_pure:
             cells = self._by_ranking
+            # Emptied as a whole: rankings repeat within a run, and counting uses would cost more.
             if len(cells) > _REMEMBERED:
                 cells.clear()
             rankings = columns[0]
+            # Each new ranking once, in the order of the cases: the new cells are paired with it
+            # below.
             new = [ranking for ranking in dict.fromkeys(rankings) if ranking not in cells]
             if new:
                 new_cells = self._cells_of_rows([new])
@@ -224,6 +232,7 @@ class _Column:
             return [cells[ranking] for ranking in rankings]
         if self._takes_best:
             references = arguments["references"]
+            # With one reference each, the plain way gives the same and is faster.
             if any(len(case_references) > 1 for case_references in references):
                 return self._best_of_references(columns, references)
         return self._cells_of_rows(columns)
@@ -270,6 +279,7 @@ class _Column:
                 return cell
             if cell.value is not None:
                 cell_by_value[cell.value] = cell
+        # None has a value: the first skip is as good a reason as any other.
         if not cell_by_value:
             return cells[0]
         if self.definition.direction is Direction.LOWER:
@@ -361,6 +371,7 @@ class _Column:
         else:
             number = value if type(value) is float else _as_float(value)
             if number is None:
+                # Any length that fits a line of the report.
                 text = repr(value)
                 if len(text) > 60:
                     text = f"{text[:57]}..."
@@ -457,10 +468,12 @@ def blocked(
     not know: "I don't know" without a reference answer is an abstention. The order decides which
     reason a report shows, and is the same for metrics with and without a judge.
     """
+    # A metric that reads only the question is not blocked by a failed retrieval.
     if not needs.isdisjoint(_OF_RETRIEVAL) and trace.context.value is None:
         return _cell_without_value(trace.context, "retrieval")
     if reads_texts and trace.context.value is not None and trace.context.value.is_ids_alone:
         return _IDS_ALONE
+    # Metrics that skip declined answers need the answer even where they do not read it.
     if abstains or not needs.isdisjoint(_OF_GENERATION):
         if trace.generation.value is None:
             return _cell_without_value(trace.generation, "generation")
@@ -503,6 +516,7 @@ def _check_time(outcome: Outcome[Any], stage: str) -> Cell | None:
     """
     if outcome.value is None:
         return _cell_without_value(outcome, stage)
+    # Before the missing time: a shared time is there, and would mislead.
     if outcome.sharing > 1:
         return _SHARED_TIME
     if outcome.seconds is None:
@@ -622,6 +636,7 @@ def _trace_with_tuples(trace: Trace) -> Trace:
     for name in _RESULTS:
         outcome: Outcome[Any] | None = getattr(trace, name)
         if outcome:
+            # The rest of the outcome, its status and times, stays.
             outcomes[name] = replace(outcome, value=_with_tuples(outcome.value))
     return replace(trace, **outcomes)
 

@@ -85,6 +85,7 @@ def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> 
         group = Group.GENERATOR
         metric_version = RULES  # by which answers count as declined
     needs: set[Need] = set()
+    # The parts of a case that the class reads, by the names of a metric's arguments.
     for argument in fields:
         needs.update(ARGUMENTS[argument])
     return MetricDefinition(
@@ -141,6 +142,7 @@ def _import_packages_for(package: str) -> None:
     Args:
         package: beside ragas, that the class needs; empty where it needs none.
     """
+    # RAGAS itself first: its absence has its own message.
     import_ragas()
     if package == "sacrebleu":
         require("sacrebleu.metrics", extra="text")
@@ -196,6 +198,8 @@ def _run_in_thread(work: Coroutine[Any, Any, Values]) -> Values:
 
     In a notebook a loop runs in this thread already, and refuses a second one.
     """
+    # Made for each run of work: it costs little beside a call of RAGAS, and leaves no thread
+    # behind.
     loop = LoopThread()
     try:
         return loop.run(work)
@@ -298,7 +302,9 @@ def _judged_metric(name: str, row: Mapping[str, Any]) -> RagasMetric:
     Args:
         name: without ``ragas:``.
     """
+    # Field names of RAGAS' sample, with blanks between.
     takes = row["takes"].split()
+    # A metric without a judge compares vectors only.
     asks = row.get("asks", True)
     needs = {_NEEDS[field] for field in takes}
     cost = Cost.EMBEDDINGS
@@ -320,12 +326,14 @@ def _judged_metric(name: str, row: Mapping[str, Any]) -> RagasMetric:
         "scorer": "ragbench.metrics.ragas_judge:RagasJudge",
         "aliases": [f"ragas:{alias}" for alias in row["aliases"].split()],
         "high": high,
+        # A metric that does not read the response has nothing to decline.
         "abstains": "response" in takes,  # an answer that declines is no answer to judge
         "version": metric_version,
         "extra": "ragas,llm",
         "cost": cost,
     }
     own = {"name": name, "takes": takes, "optional": row["optional"].split()}
+    # The row's own keys come first, so that the texts in it are replaced by the lists.
     return msgspec.convert({**row, **own, "definition": {**row, **facts}}, RagasMetric)
 
 
@@ -392,6 +400,7 @@ def _rubrics_arguments(_: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
         rubrics = as_object(file.value)
         names = [f"score{grade}_description" for grade in range(1, 6)]
         are_texts = all(isinstance(text, str) for text in rubrics.values())
+        # Exactly these names, which are RAGAS' own, and each with its text.
         if set(rubrics) != set(names) or not are_texts:
             raise DataError([file.problem((), f"must hold the texts {', '.join(names)}")])
         arguments["rubrics"] = rubrics

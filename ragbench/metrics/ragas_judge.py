@@ -116,6 +116,7 @@ class JudgeCalls:
         try:
             arrays = await self.panel.embeddings.embed(texts, purpose=self.purpose)
         except LLMError as error:
+            # Read after the judging: RAGAS turns the error into a score that means nothing.
             self.problem = error
             raise
         vectors = [list(array) for array in arrays]
@@ -140,6 +141,7 @@ def _answer_schema(
         allowed: the values of numbers, by the name of their field.
         prompt_input: the statements and questions that the prompt asks about.
     """
+    # A model's schema is the same for each case: made once, as pydantic takes long for it.
     key = (model, json.dumps(allowed, sort_keys=True))
     schema = _SCHEMAS.get(key)
     if schema is None:
@@ -148,10 +150,12 @@ def _answer_schema(
         schema = replace(plain, definition=definition)
         _SCHEMAS[key] = schema
     counts: dict[str, int] = {}
+    # Fields of RAGAS' prompts: as many verdicts as statements, as many answers as questions.
     for name, source in (("statements", "statements"), ("answers", "questions")):
         things = prompt_input.get(source)
         if name in model.model_fields and isinstance(things, list):
             counts[name] = len(cast("list[object]", things))
+    # The copy is for this prompt alone, since the counts differ from case to case.
     return replace(schema, check=partial(_checked_answer, schema.check, allowed, counts))
 
 
@@ -192,6 +196,7 @@ def _checked_answer(
         ValueError: a number or the length of a list is wrong; the judge is asked again.
     """
     answer = parse(value)
+    # From the object: `parse` may have filled in defaults.
     _check_values(answer.model_dump(mode="json"), allowed)
     for name, count in counts.items():
         length = len(getattr(answer, name))
@@ -214,6 +219,7 @@ def _check_values(value: object, allowed: Mapping[str, Sequence[int]]) -> None:
             _check_values(item, allowed)
     elif isinstance(value, dict):
         for name, inner in cast("dict[str, object]", value).items():
+            # True is an int too, and equals 1: it is allowed where 1 is.
             if isinstance(inner, int) and name in allowed and inner not in allowed[name]:
                 choices = ", ".join(map(str, allowed[name]))
                 raise ValueError(f"{name} must be one of {choices}, not {inner}")
@@ -226,6 +232,7 @@ def input_of(prompt: str) -> Mapping[str, Any]:
     RAGAS hands on its prompts as text alone, and the number of statements in it tells how many
     verdicts the judge owes.
     """
+    # From the right: the examples above hold both labels as well.
     behind_label = prompt.rpartition("\ninput: ")[2]
     text = behind_label.rpartition("\nOutput:")[0]
     try:
@@ -313,6 +320,7 @@ class RagasJudge:
         """
         self._ragas = import_ragas()
         require("pydantic", extra="llm")
+        # A part of every digest: another version may ask otherwise.
         self._version = version("ragas")
         llms = require("ragas.llms.base", extra="ragas")
         embeddings = require("ragas.embeddings.base", extra="ragas")
@@ -476,6 +484,7 @@ def _are_noncommittal(steps: Sequence[JudgeStep]) -> bool:
     for step in steps:
         if "noncommittal" in step.answer:
             verdicts.append(step.answer["noncommittal"])
+    # Without a verdict it was never asked: `all` of none would be True.
     return bool(verdicts) and all(verdicts)
 
 
@@ -496,6 +505,7 @@ def _prompt_parts(judge: object) -> Iterator[Any]:
     with an instruction, settings those with plain values.
     """
     attributes: dict[str, Any] = vars(judge)
+    # By name: the order of attributes is that of RAGAS' constructors, which may change.
     for name, value in sorted(attributes.items()):
         if hasattr(value, "instruction") and hasattr(value, "output_model"):
             examples: list[Any] = []
@@ -508,6 +518,7 @@ def _prompt_parts(judge: object) -> Iterator[Any]:
                 examples,
                 value.output_model.model_json_schema(),
             ]
+        # Everything else (models, callbacks) asks nothing by itself, and has no text to compare.
         elif isinstance(value, (str, int, float)):
             yield [name, value]
 
@@ -518,6 +529,7 @@ def _sample_fields(trace: Trace, ragas_metric: RagasMetric) -> Mapping[str, Any]
     RAGAS knows single questions only. For metrics of grounding, earlier words of the user count as
     contexts, too.
     """
+    # A new mapping for each case: the changes below reach no other metric.
     row = sample_row(trace).as_mapping()
     case = trace.case
     if case.history:
@@ -582,6 +594,7 @@ def _in_plain_types(value: Any) -> Any:
 
     Cases hold them as other sequences and mappings.
     """
+    # Texts are sequences, too: they go first.
     if isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):

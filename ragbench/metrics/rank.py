@@ -148,9 +148,11 @@ def ranking_of(matched: Matched) -> Ranking:
 
     Repeated chunks have no place, so that the places behind them move up.
     """
+    # For each place the gold contexts that its chunk holds, mostly none.
     slots: list[tuple[int, ...]] = [()] * matched.chunks
     for match in matched.matches:
         slots[match.rank - 1] += (match.gold,)
+    # Only after all matches are placed, since ranks count the repeated chunks.
     if matched.repeated:
         dropped = set(matched.repeated)
         slots = [slot for rank, slot in enumerate(slots, 1) if rank not in dropped]
@@ -223,6 +225,7 @@ def reciprocal_rank(
     """
     if judged_only:
         ranking = ranking.judged()
+    # The cutoff before the search: a relevant chunk below k is not seen.
     for rank, grade in enumerate(ranking.grades[:k], 1):
         if grade >= rel:
             return 1 / rank
@@ -247,10 +250,12 @@ def average_precision(
     """
     if judged_only:
         ranking = ranking.judged()
+    # Without a relevant context there is nothing to divide by: such a case counts 0.
     if not ranking.relevant(rel):
         return 0.0
     relevant = 0
     precisions = 0.0
+    # The cutoff is of the ranking alone: the divisor stays all relevant contexts, as at TREC.
     for rank, gain in enumerate(ranking.gains[:k], 1):
         if gain >= rel:
             relevant += 1
@@ -285,9 +290,11 @@ def ndcg(
     gains: Sequence[int] = ranking.gains[:k]
     ideal: Sequence[int] = ranking.ideal[:k]
     if dcg == "exp-log2":
+        # The golds begin with the highest grade.
         highest = ranking.golds[0]
         if highest > _HIGHEST:
             raise ValueError(f"2^{highest} is too much gain: use grades up to {_HIGHEST}")
+        # A grade below 0 brings no gain, and no loss.
         gains = [2 ** max(grade, 0) - 1 for grade in gains]
         ideal = [2 ** max(grade, 0) - 1 for grade in ideal]
     return _discounted_gain(gains) / _discounted_gain(ideal)
@@ -326,6 +333,7 @@ def judged_share(ranking: Ranking, *, k: int | None = None) -> float | Skip:
     grades = ranking.grades[:k]
     if not grades:
         return Skip("nothing was retrieved")
+    # Grade 0 is a judgement as well; only `UNJUDGED` is none.
     judged = len(grades) - grades.count(UNJUDGED)
     return judged / len(grades)
 
@@ -363,6 +371,7 @@ def set_f1(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False)
         ranking = ranking.judged()
     precision = set_precision(ranking, rel=rel)
     recall = set_recall(ranking, rel=rel)
+    # Without recall there is no relevant chunk, and precision is 0 as well.
     if not recall:
         return 0.0
     return 2 * precision * recall / (precision + recall)

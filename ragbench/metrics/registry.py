@@ -114,6 +114,7 @@ def definitions() -> tuple[MetricDefinition, ...]:
         definitions += _family_definitions(family)
     for name, target in Registry(kind="metrics").targets().items():
         attribute = load_attribute(target)
+        # An entry point may give one metric or several.
         metric_objects: Sequence[object] = (attribute,)
         if isinstance(attribute, Sequence):
             metric_objects = cast("Sequence[object]", attribute)
@@ -124,6 +125,7 @@ def definitions() -> tuple[MetricDefinition, ...]:
                     f"the entry point '{name}' of ragbench.metrics gives a "
                     f"{type(metric_object).__name__}, not a function with @metric"
                 )
+            # Code of other packages may change without a new version: its digest shows that.
             definitions.append(_with_formula_digest(definition))
     return tuple(definitions)
 
@@ -244,6 +246,7 @@ def parse_metrics(
     Raises:
         ConfigError: some are wrong; the message holds one line for each of those.
     """
+    # Iterating is what raises for a number or None: the check covers both branches.
     try:
         items: list[MetricLike]
         if isinstance(metrics, str):
@@ -252,6 +255,7 @@ def parse_metrics(
             items = [*metrics]
     except TypeError as error:
         raise ConfigError(f"metrics are a text or a list: {error}") from None
+    # The default ones first: of two equal metrics the first one keeps its place.
     if isinstance(metrics, str) and metrics.startswith("+"):
         items = [*default_metrics(), *items]
     parsed: dict[str, Metric] = {}
@@ -260,6 +264,7 @@ def parse_metrics(
         try:
             metric = parse_metric(item, rubrics=rubrics)
             earlier_metric = parsed.setdefault(metric.name, metric)
+            # The same name with other parameters or another function: one column cannot show both.
             if earlier_metric.identity != metric.identity:
                 _refuse_same_name(earlier_metric, metric)
         except ConfigError as error:
@@ -278,6 +283,7 @@ def _refuse_same_name(earlier_metric: Metric, metric: Metric) -> NoReturn:
         earlier_metric: the one that was named first.
     """
     name = metric.name
+    # A rubric has no scorer of its own, and no `@metric` to rename it in.
     if name.startswith(RUBRIC):
         raise ConfigError(f"two rubrics are called '{name}': give one another name")
     places = f"{earlier_metric.definition.scorer} and {metric.definition.scorer}"
@@ -301,8 +307,10 @@ def default_metrics(
     """
     names = [*DEFAULT]
     if has_expectations:
+        # In the second place, before metrics of the answer's words: it is what the author demands.
         names.insert(1, "expectations")
     if has_hops:
+        # Imported only here: most runs have no hops.
         from ragbench.metrics.hops import HOP_METRICS
 
         names += split_metrics(HOP_METRICS)
@@ -319,10 +327,12 @@ def computable(metric: Metric) -> Metric:
         ConfigError: there is no such metric here.
     """
     definition = metric.definition
+    # A metric of this process has its function already.
     if definition.formula is not None:
         return metric
     module = definition.scorer.rpartition(":")[0]
     try:
+        # Only metrics of users have a digest of their code; ragbench's own are found by name.
         if not definition.digest:
             current_definition = find_definition(definition.name)
         else:
@@ -330,6 +340,7 @@ def computable(metric: Metric) -> Metric:
             if module.endswith(".py") and _is_in_run(Path(module)):
                 raise ConfigError(f"{module} lies in the folder of a run")
             current_definition = _definition_at(definition.scorer)
+        # With the stored parameters: they are part of the metric's name.
         return bound(current_definition, dict(metric.parameters), metric.cutoff)
     except ConfigError as error:
         raise ConfigError(f"'{metric.name}' cannot be computed here: {error}") from None
@@ -364,6 +375,7 @@ def _by_spelling(definitions: Sequence[MetricDefinition]) -> dict[str, MetricDef
         definitions: of which the first with a spelling has it.
     """
     index: dict[str, MetricDefinition] = {}
+    # All names before all aliases, so that no alias takes a name of another metric.
     for definition in definitions:
         index.setdefault(definition.name.casefold(), definition)
     for definition in definitions:
@@ -378,6 +390,7 @@ def _definition_at(place: str) -> MetricDefinition:
     Its scorer becomes that place as it is written, without the folder, so that a run that is stored
     here compares on another machine.
     """
+    # An error about a wrong attribute offers only functions with @metric.
     target = load_target(place, offers=lambda value: definition_of(value) is not None)
     definition = _definition_in(target)
     if definition is None:
@@ -462,6 +475,7 @@ def split_metrics(text: str) -> list[str]:
     if rubric is None:
         return _PART.findall(text)
     start = rubric.start()
+    # The criterion is one entry with all that follows, commas included.
     return [*_PART.findall(text[:start]), text[start:]]
 
 
@@ -475,9 +489,11 @@ def read_spelling(text: str) -> tuple[str, dict[str, str], int | None]:
     match = _METRIC.fullmatch(text)
     if match is None:
         raise ConfigError(f"'{text}' is not of the form name, name@k or name(parameter=value)@k")
+    # Blanks behind the last parameter would be taken for one more.
     arguments_text = (match["arguments"] or "").rstrip()
     arguments: dict[str, str] = {}
     position = 0
+    # Each part is matched where the last one ended: a gap is a mistake, not skipped.
     while position < len(arguments_text):
         part = _ARGUMENT.match(arguments_text, position)
         if part is None:
@@ -502,6 +518,7 @@ def _unquoted(text: str, value: str) -> str:
         text: the whole metric, for the message.
     """
     if value.startswith("'"):
+        # In single quotes nothing is escaped: file paths of Windows are written so.
         return value[1:-1]
     if value.startswith('"'):
         try:
@@ -530,6 +547,7 @@ def bound(
         ConfigError: there is no such parameter, a value or the cutoff is wrong, or none is given
             where one is needed.
     """
+    # Refusals come in the order in which a user reads the metric: parameters, then the cutoff.
     parameters = {parameter.name: parameter for parameter in definition.parameters}
     changed: list[tuple[str, ParameterValue]] = []
     for name, raw_value in values.items():
@@ -539,6 +557,7 @@ def bound(
                 existing = f"it has {', '.join(parameters)}"
             raise ConfigError(f"'{definition.name}' has no parameter '{name}': {existing}")
         value = _parameter_value(definition.name, parameters[name], raw_value)
+        # Compared after conversion: "2" as a text would never equal the default 2.
         if value != parameters[name].default:
             changed.append((name, value))
     if cutoff is None and definition.cutoff == "required":
@@ -550,6 +569,7 @@ def bound(
         raise ConfigError(f"the cutoff of '{definition.name}' must be at least 1")
     return Metric(
         definition=definition,
+        # By name, so that the order in which a user wrote them does not make another metric.
         parameters=tuple(sorted(changed)),
         cutoff=cutoff,
     )
@@ -564,11 +584,14 @@ def _parameter_value(name: str, parameter: Parameter, given: object) -> Paramete
         name: of the metric, for messages.
         given: a text as a user wrote it, or such a value.
     """
+    # A choice is converted by its list, anything else by the type of its default.
     kind: Any = type(parameter.default)
     if parameter.choices:
         kind = Literal[parameter.choices]
     where = f"'{name}': {parameter.name}"
+    # Not strict: values of a command line are texts.
     value: ParameterValue = converted(given, kind, where, strict=False)
+    # `low` is the only bound: no parameter has an upper one.
     if isinstance(value, str) or parameter.low is None:
         return value
     if value < parameter.low:

@@ -39,6 +39,7 @@ def rubric(name: str, words: str) -> Metric:
     Raises:
         ConfigError: the name cannot be written in a list of metrics, or there are no words.
     """
+    # Line breaks of YAML do not make another criterion.
     words = " ".join(words.split())
     if not _NAME.fullmatch(name):
         raise ConfigError(
@@ -52,6 +53,7 @@ def rubric(name: str, words: str) -> Metric:
         group=Group.GENERATOR,
         needs=frozenset({Need.RESPONSE, Need.LLM}),
         direction=Direction.HIGHER,
+        # The prompt around the words; the words themselves are in the digest.
         version=read_prompt("ragbench.metrics", "rubric").version,
         summary=words,
         citation="your own words",
@@ -85,12 +87,14 @@ def parse_rubric(text: str, rubrics: Mapping[str, str]) -> Metric:
                 f"'{name}: WORDS' under rubrics in ragbench.yaml.{known}"
             )
         return rubric(name, rubrics[name])
+    # Commas part metrics elsewhere, so "rubric:a=..., rubric:b=..." would be one long criterion.
     if _ANOTHER.search(words):
         raise ConfigError(
             f"'{text}' describes two rubrics: a rubric takes the whole rest of the text. Describe "
             "several under rubrics in ragbench.yaml"
         )
     metric = rubric(name, words)
+    # The same words twice are one rubric, and no mistake.
     if name in rubrics and rubric(name, rubrics[name]).identity != metric.identity:
         raise ConfigError(
             f"two rubrics are called '{name}', one of them in ragbench.yaml: give one another name"

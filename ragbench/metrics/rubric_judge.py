@@ -74,11 +74,13 @@ class RubricJudge:
         answer = trace.generation.value
         if answer is None or not answer.response.strip():
             return Judgement(cell=Cell.skipped("the answer says nothing"))
+        # Missing parts are left out and not sent empty: a judge would take "" for a fact.
         data: dict[str, object] = {}
         if trace.case.query:
             data["question"] = trace.case.conversation
         data["answer"] = answer.response
         result = trace.context.value
+        # Contexts without a text are placeholders of ids, which the judge cannot read.
         contexts = [] if result is None else [text for text in result.contexts if text.strip()]
         if contexts:
             data["contexts"] = contexts

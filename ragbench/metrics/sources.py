@@ -62,6 +62,7 @@ def cited_names(
     count: whether an answer names its documents in brackets or by number is its system's habit.
     Another result changes which expectations hold.
     """
+    # In any order: the forms of the names end in a set.
     documents = list(_names_in_metadata(generation, retrieval))
     documents += listed_sources(generation.response)
     has_marks = False
@@ -71,6 +72,7 @@ def cited_names(
             has_marks = True
             for sentence in sentences:
                 for place in sentence.chunks:
+                    # A mark that points to no chunk names no document.
                     if place is not None:
                         documents += _names_at(retrieval, place)
     names = _all_forms([*documents, *bracketed_names(generation.response)])
@@ -78,6 +80,7 @@ def cited_names(
     return CitedNames(
         names=names,
         are_documents=are_documents,
+        # A mark whose chunk names no document leaves open which document was meant.
         are_known=are_documents or not has_marks,
     )
 
@@ -98,9 +101,11 @@ def _names_in_metadata(
     A number that is not an id is the rank of a chunk, from 1.
     """
     metadata = as_object(generation.metadata)
+    # Systems and records use the one name or the other; both are read.
     for field in (CITED_SOURCES, "citations"):
         for name in as_citations(metadata.get(field)):
             yield name
+            # "3" may be a document's name or a rank: both are yielded, since either may be meant.
             if retrieval is not None and name.isdecimal():
                 yield from _names_of_number(retrieval, name)
 
@@ -119,6 +124,7 @@ def _names_of_number(retrieval: RetrievalResult[Any], number: str) -> Iterator[s
     if number in ids:
         place = ids.index(number)
     else:
+        # Digits beyond any rank are cut: a long id of digits would be a huge number.
         place = int(number[:_MOST_DIGITS]) - 1
     if 0 <= place < len(retrieval):
         yield from _names_at(retrieval, place)

@@ -44,6 +44,7 @@ class SummaryBuilder:
         Args:
             metrics: in the order in which cells of cases are added.
         """
+        # All columns pair with the metrics by position, and their rows with the cases as added.
         self.metrics = tuple(metrics)
         self._columns = [array("d") for _ in self.metrics]
         """By metric the values of the cases; NaN where a case has none."""
@@ -99,9 +100,13 @@ class SummaryBuilder:
         A slice is the cases of one tag or language. Reports show reasons and slices in this order.
         """
         summaries: list[Summary] = []
+        # Tags before languages, each in the order of names.
         slice_keys = sorted(self._members, key=_tags_first)
+        # With one case there is nothing to group.
         if len(self._named_clusters) > 1:
             clusters = clusters_of(self._named_clusters, self._gold)
+            # Kept for the caller; empty where no two cases share anything, so that the interval is
+            # of single cases.
             self.clusters = clusters if any(clusters) else ()
         for metric, column, counts in zip(self.metrics, self._columns, self._reasons, strict=True):
             whole, problem = _figures_of_cases(metric, column, self.clusters)
@@ -110,6 +115,7 @@ class SummaryBuilder:
             for (status, reason), count in counts.items():
                 statuses[status] += count
                 reasons[reason] += count
+            # A figure that could not be made is a reason as well: its cases were measured.
             if problem is not None:
                 reasons[f"{NO_FIGURE}{problem}"] = whole.measured
             slices: list[Slice] = []
@@ -119,6 +125,7 @@ class SummaryBuilder:
                 clusters_of_slice: Sequence[str | None] = ()
                 if self.clusters:
                     clusters_of_slice = [self.clusters[row] for row in rows]
+                # The problem of a slice is that of the whole, which is reported once.
                 part, _ = _figures_of_cases(metric, values_of_slice, clusters_of_slice)
                 slices.append(
                     Slice(
@@ -208,12 +215,14 @@ def _figures_of_cases(
     definition = metric.definition
     score: float | None = None
     problem: str | None = None
+    # The figure of an aggregate has no interval: its spread does not follow from the cases'.
     is_mean = definition.aggregate is None
     if values:
         try:
             score = fmean(values) if is_mean else _aggregate_score(metric, values)
         except Exception as error:  # noqa: BLE001 - a user's function must not end a run
             problem = f"{type(error).__name__}: {error}"
+        # A user's function may return infinity: that is no figure.
         if score is not None and not math.isfinite(score):
             problem = f"it is {score}"
             score = None
@@ -221,6 +230,7 @@ def _figures_of_cases(
     cluster_count = 0
     if is_mean and len(values) > 1:
         labels = clusters or None
+        # The clusters of the values only, in their order, as the mean pairs them.
         if clusters and len(values) < len(column):
             pairs = zip(column, clusters, strict=True)
             labels = [label for value, label in pairs if not math.isnan(value)]
@@ -230,6 +240,8 @@ def _figures_of_cases(
             bounds=(definition.low, definition.high),
             probability=definition.probability,
         )
+        # Words rank answers and miss the level of right ones: their interval would claim to know
+        # it.
         if has_known_level(metric.name):
             interval = mean.reported
         if interval is not None:

@@ -62,6 +62,7 @@ class SupportJudge:
         """
         self._schema: Schema[SupportVerdicts] = schema_of(SupportVerdicts)
         self._task: str = table("ragbench.text", "prompts")["support"]
+        # With the number of sentences of a question, as other parts are other questions.
         self._digest = digest_of([self._task, _MOST_SENTENCES, self._schema.definition])
 
     def identity(self) -> Mapping[str, str]:
@@ -106,15 +107,18 @@ class SupportJudge:
         texts.update(enumerate(trace.case.told, start=len(contexts)))
         query = trace.case.conversation
         steps: list[JudgeStep] = []
+        # A judge loses count in a long list: the sentences are asked about in parts.
         for start in range(0, len(sentences), _MOST_SENTENCES):
             part = sentences[start : start + _MOST_SENTENCES]
             messages = task_messages(self._task, _user_message(part, texts, query))
             schema = replace(self._schema, check=partial(self._checked_verdicts, len(part)))
             reply = await ask_judge(metric, panel, messages, schema, repeat)
+            # The steps so far are kept: they were paid for.
             if isinstance(reply, Failure):
                 return Judgement(cell=Cell.failed(reply), steps=tuple(steps))
             rows: list[dict[str, Any]] = []
             quotes: list[Quote] = []
+            # The verdicts are in the order of the sentences, as `_checked_verdicts` sorts them.
             for sentence, verdict in zip(part, reply.value.verdicts, strict=True):
                 sentence_quotes = [_located_quote(quote, texts) for quote in verdict.quotes]
                 row = asdict(verdict)
@@ -142,6 +146,7 @@ class SupportJudge:
             ValueError: a verdict is missing, or is there twice; the judge is asked again.
         """
         answer = self._schema.check(value)
+        # By number: a judge may answer in another order.
         verdicts = sorted(answer.verdicts, key=lambda verdict: verdict.number)
         numbers = [verdict.number for verdict in verdicts]
         if numbers != list(range(1, count + 1)):
@@ -202,6 +207,7 @@ def _located_quote(quote: str, texts: Mapping[int, str]) -> Quote:
     place = find_quote(quote, list(texts.values()))
     if place is None:
         return Quote(text=quote)
+    # `find_quote` counts among the shown texts only; the key is the place among all.
     context = list(texts)[place.text]
     return Quote(text=quote, context=context, start=place.span.start, end=place.span.end)
 
@@ -252,8 +258,10 @@ def _case_cell(steps: Sequence[JudgeStep]) -> Cell:
     cells: list[Cell] = []
     for step in steps:
         for row in step.answer["verdicts"]:
+            # A sentence that claims nothing has a verdict without a value.
             if row["verdict"] not in _VALUES:
                 continue
+            # A verdict without proof has no number, and must not count as 0.
             if "unproved" in row:
                 cells.append(Cell.unproved(row["unproved"]))
             else:

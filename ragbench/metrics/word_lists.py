@@ -38,6 +38,7 @@ def opposites() -> Mapping[str, frozenset[str]]:
     for row in correct_table()["words"]["opposites"]:
         words_of_row = frozenset(row.replace("|", " ").split())
         for side in row.split("|"):
+            # Words on one side mean much the same, and are no opposites of each other.
             words_of_side = side.split()
             for word in words_of_side:
                 opposites_by_word[word] = words_of_row.difference(words_of_side)
@@ -65,6 +66,7 @@ def affixes() -> tuple[tuple[str, str, bool], ...]:
     """
     pairs: list[tuple[str, str, bool]] = []
     words = correct_table()["words"]
+    # A row is "careful | careless" in endings: one of both may be empty.
     for kind, is_prefix in (("prefixes", True), ("suffixes", False)):
         for row in words[kind]:
             affix, opposite = row.split("|")

@@ -79,12 +79,16 @@ def amount_words() -> AmountWords:
     bounds = _bounds_by_words(entries["bounds"])
     units = units_by_word()
     working = frozenset(entries["working"].split())
+    # Words beside which a text may still be one of amounts alone: see `Wording.is_typed`.
     typed = {"times", "per", "and", "i", *EVERY[:2], *NOON_AND_MIDNIGHT, *HALVES_OF_DAY, *O_CLOCK}
     typed.update(month_names, numbers, scales, fractions, times, rates, working)
     typed.update(entries["filling"].split())
+    # Units of several words ("square metres") give each of their words.
     for phrase in units:
         typed.update(phrase.lower().split())
     months: dict[str, int] = {}
+    # Any of these words may begin an amount: a text with none of them need not be read piece by
+    # piece.
     naming = {*numbers, *ordinals, *fractions, *times, *rates, *EVERY, *NOON_AND_MIDNIGHT}
     for month, row in enumerate(entries["months"], start=1):
         for word in row.split():
@@ -105,6 +109,7 @@ def amount_words() -> AmountWords:
         between=frozenset(entries["between"].split()),
         working=working,
         bounds=bounds,
+        # Looked up before the phrase: most words end none.
         ends_of_bounds=frozenset(words[-1] for words in bounds),
         fractions=fractions,
         times=times,
@@ -112,6 +117,7 @@ def amount_words() -> AmountWords:
         each=frozenset(spoken["each"].split()),
         typed=frozenset(typed),
         naming=frozenset(naming),
+        # The articles are read only before a unit, so they name nothing themselves.
         special=frozenset(naming | {"a", "an"}),
     )
 
@@ -127,6 +133,7 @@ def _values_by_word(rows: Iterable[str]) -> dict[str, float]:
     values: dict[str, float] = {}
     for row in rows:
         value, *words = row.split()
+        # A word in two rows has the number of the last one.
         for word in words:
             values[word] = float(value)
     return values

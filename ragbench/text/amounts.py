@@ -174,7 +174,9 @@ def amount_in_unit(number: float, place: float, unit: Unit | None, bound: str = 
     """
     if unit is None:
         return Amount("", number, number, place, place, bound)
+    # Cut at `_LARGEST`: figures beyond it would be infinite, and equal to each other.
     value = min(number * unit.size, _LARGEST) + unit.zero
+    # A step has no zero: a degree more is one kelvin more.
     step = place * unit.size
     return Amount(unit.dimension, value, number, place, step, bound)
 

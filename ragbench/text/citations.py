@@ -35,8 +35,10 @@ def without_citations(answer: str) -> str:
     Their numbers are no part of what the answer says: ``[3]`` would count as an amount. An answer
     that is nothing but a mark stays.
     """
+    # A cheap look first: most answers have no mark.
     if not _MAY_CITE.search(answer):
         return answer
+    # The list of sources first: its own marks would else be taken out of its lines.
     plain = NAMED.sub("", MARKS.sub("", without_sources(answer)))
     if not plain.strip():
         return answer
@@ -104,6 +106,7 @@ def _possible_names(place: str) -> Iterator[str]:
     Args:
         place: the text between the brackets, or behind the label.
     """
+    # From the whole to its words: the name may hold blanks itself.
     for part in _PARTS.split(place):
         whole = part.strip(_EDGES)
         plain = _LEAD.sub("", whole, count=1) if _LEAD.match(whole) else whole

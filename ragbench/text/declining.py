@@ -94,6 +94,7 @@ def opens_with_refusal(text: str, query: str) -> bool:
     """
     reading = read_answer(text)
     if not reading.sends_elsewhere or reading.opens:
+        # An answer that opens with a refusal is one, wherever it sends the reader.
         return reading.opens
     asks_the_way = _SIGNS["asks_the_way"].search(query.casefold()) is not None
     return not asks_the_way
@@ -131,6 +132,7 @@ def _cues_of_refusals(is_ascii: bool) -> tuple[list[tuple[str, str]], dict[str, 
     whole_words: dict[str, list[str]] = {}
     for language, entries in _rules_by_language().items():
         for part in entries.get("cue", ()):
+            # A text of ASCII cannot hold such a cue: looking for it would cost time.
             if part.isascii() or not is_ascii:
                 parts_of_words.append((part, language))
         for word in entries.get("whole_cue", ()):
@@ -153,10 +155,13 @@ def _sentence_parts(text: str) -> list[str]:
     another form rules of ``declining.toml`` would match no more. Where another text then counts as
     declined, raise `RULES`.
     """
+    # NFKC first: it turns full-width letters and marks into those of the rules.
     plain = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES)
     parts: list[str] = []
     for span in split_sentences(plain):
         sentence = plain[span.start : span.end].casefold()
+        # Semicolons and lines part clauses of their own; a Chinese full stop has no blank behind
+        # it.
         for part in re.split(r"[;\n]|(?<=。)", sentence):
             words = " ".join(part.split())
             stripped = words.strip(_EDGES)
@@ -205,6 +210,7 @@ def _kind_beside(part: str, kinds_before: Sequence[str], languages: Sequence[str
     Args:
         languages: whose rules are tried.
     """
+    # The whole part: an opening may itself be a part of "please contact".
     if _matches_any(part, "sends_elsewhere", languages):
         return _SENDS_ELSEWHERE
     core = _without_opening(part, languages)
@@ -212,8 +218,10 @@ def _kind_beside(part: str, kinds_before: Sequence[str], languages: Sequence[str
         return _GOES_WITH
     if _matches_any(core, "goes_with", languages) or _matches_any(core, "limits", languages):
         return _GOES_WITH
+    # Only behind a refusal: by itself such a sentence says something.
     if _DECLINES in kinds_before and _matches_any(part, "concludes", languages):
         return _CONCLUDES
+    # The refusal must be the part right before: a sentence between them has ended it.
     if kinds_before[-1:] == [_DECLINES] and _matches_any(part, "goes_on", languages):
         return _CONCLUDES
     return _SAYS
@@ -258,6 +266,7 @@ def _without_opening(part: str, languages: Sequence[str]) -> str:
         languages: whose openings are taken off.
     """
     core = part
+    # Openings of several languages may follow each other: each is taken off what is left.
     for language in languages:
         opening = _compiled_rules(language, "opens").match(core)
         if opening is not None:

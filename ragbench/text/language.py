@@ -47,10 +47,12 @@ def language_of(query: str) -> str | None:
     Its script or its function words decide; else py3langid (the extra ``onnx`` brings it), where it
     is sure. Keywords, names and numbers are of no language.
     """
+    # Function words first: they tell languages of one script apart.
     recognised = recognised_language(query) or _language_by_script("other_scripts", query)
     if recognised:
         return recognised
     has_letters = any(letter.isalpha() for letter in query)
+    # Without the package nothing decides; a guess would choose the wrong word lists.
     if not has_letters or find_spec("py3langid") is None:
         return None
     language, confidence = _language_identifier().classify(query)
@@ -94,6 +96,7 @@ def differ_in_language(first: str, second: str) -> bool:
     """
     first_language = recognised_language(first)
     second_language = recognised_language(second)
+    # A short text is often of no known language: then words may still compare.
     if first_language is None or second_language is None:
         return False
     return first_language != second_language
@@ -109,6 +112,7 @@ def _language_by_script(section: str, text: str) -> str | None:
     """
     for language, script in _scripts_of_languages(section):
         letters = re.findall(script, text)
+        # Of all characters, blanks and digits included.
         if len(letters) * 5 > len(text):
             return language
     return None
@@ -131,6 +135,7 @@ def _function_word_counts(text: str) -> dict[str, int]:
         text: of which a word may count for several languages.
     """
     languages_by_word = _languages_by_word()
+    # Languages without a function word have 0, and are not missing.
     counts = dict.fromkeys(function_words(), 0)
     for word in _WORD.findall(normalise(text)):
         for language in languages_by_word.get(word, ()):
@@ -146,6 +151,7 @@ def _languages_by_word() -> dict[str, list[str]]:
     """
     languages_by_word: dict[str, list[str]] = {}
     for language, words in function_words().items():
+        # A set: a word counts once for a language.
         for word in set(normalise(words).split()):
             languages_by_word.setdefault(word, []).append(language)
     return languages_by_word

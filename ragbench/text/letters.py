@@ -80,10 +80,12 @@ def as_written(words: Iterable[str], other_words: Sequence[str]) -> tuple[str, .
         if word.isascii():
             plain_words.add(word)
         else:
+            # Two ways to write "ü" without its accent, u and ue: both lead to the word.
             accented_words[bare(word)] = word
             accented_words[_spelled_out(word)] = word
     written: list[str] = []
     for word in words:
+        # Only a word of ASCII may lack an accent; others may have one too many.
         if word.isascii():
             written.append(accented_words.get(word, word))
         elif bare(word) in plain_words:

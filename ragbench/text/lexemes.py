@@ -95,6 +95,7 @@ class Lexeme:
         """The group of the pattern that it matches: ``word``, ``number``, ``sign``."""
         self.raw = raw
         """As it is written."""
+        # A word is in small letters at once, without a look-up: most pieces are words.
         if kind == "word":
             self.word = raw.lower()
         else:
@@ -121,8 +122,10 @@ def lexemes(text: str) -> list[Lexeme]:
     What is no piece, such as a comma, is left out. A piece is cut by its letters alone; what it
     means beside others, `ragbench.text.wording` decides.
     """
+    # Most texts have none of these, and the shorter pattern is faster.
     has_addresses = "@" in text or "://" in text or "www." in text
     pattern = _pattern_of_pieces(is_ascii=text.isascii(), has_addresses=has_addresses)
+    # Every group of the pattern is named, so that `lastgroup` is the kind.
     return [
         Lexeme(match.lastgroup or "", match[0], *match.span()) for match in pattern.finditer(text)
     ]

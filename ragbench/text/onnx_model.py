@@ -57,6 +57,8 @@ class OnnxTextModel:
         runtime = require("onnxruntime", extra="onnx")
         tokenizers = require("tokenizers", extra="onnx")
         options = runtime.SessionOptions()
+        # Texts are read side by side, each by one thread: more in one text would wait for each
+        # other.
         options.intra_op_num_threads = 1
         options.log_severity_level = 3  # errors; warnings of the graph help no user
         # Threads that wait for work would take the processor from those that have some.
@@ -71,6 +73,7 @@ class OnnxTextModel:
         # The file of the tokenizer may say that texts are cut: a part would then be left unread.
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
+        # Models of one kind differ in their inputs: each is given those that it names.
         self._inputs = [node.name for node in self._session.get_inputs()]
         self.outputs: list[str] = [node.name for node in self._session.get_outputs()]
         unknown_inputs = sorted(set(self._inputs) - _INPUTS)
@@ -173,12 +176,15 @@ class TextEncoder:
             prefix: put before each piece, as some models want "query: ".
         """
         pieces_by_text = [self._pieces_that_fit(text, prefix) for text in texts]
+        # One flat list of all pieces, so that the threads have work though texts differ in length.
         inputs: list[str] = []
         for pieces in pieces_by_text:
             inputs += [prefix + piece for piece, _ in pieces]
         vectors = iter(self._pool.map(self._vector_of_piece, inputs))
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        # `map` keeps the order: the next vectors are those of this text's pieces.
         for row, pieces in zip(rows, pieces_by_text, strict=True):
+            # The prefix counts as no token of the text.
             all_tokens = sum(tokens for _, tokens in pieces)
             for _, tokens in pieces:
                 vector = next(vectors)
@@ -198,11 +204,13 @@ class TextEncoder:
         An empty text counts as one token, so that it has a vector: that of the prefix.
         """
         offsets = self._model.offsets(text)
+        # The prefix is before each piece, so each has less room.
         room = self._max_length - len(self._model.encode(prefix).ids)
         if len(offsets) <= room:
             return [(text, max(1, len(offsets)))]
         pieces: list[tuple[str, int]] = []
         start = 0
+        # Cut at tokens and not at words: each piece is as long as the model can read.
         for first_token in range(0, len(offsets), room):
             end_token = min(first_token + room, len(offsets))
             # Between tokens may be white space: a piece goes on to where the next one begins.
@@ -245,6 +253,7 @@ def stated_pooling(folder: Path) -> Pooling | None:
         stated: object = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return None
+    # A file that is there and cannot be read is no model without one.
     except Exception as error:
         raise ConfigError(f"{path} cannot be read: {words_of(error)}") from error
     settings: dict[str, object] = {}
@@ -302,12 +311,14 @@ def find_onnx_files(
     Raises:
         ConfigError: the files are not there, or cannot be downloaded.
     """
+    # A named file alone, and not the usual ones behind it: another graph would go unnoticed.
     names = (file,) if file else _MODELS
     if is_hub_name(model):
         return _files_from_hub(model, names, revision)
     folder = Path(model)
     if not folder.is_dir():
         raise ConfigError(f"'{model}' is neither a folder nor a name of the form owner/name")
+    # The tokenizer is at the top of every export, wherever the graph is.
     tokenizer = folder / TOKENIZER
     if tokenizer.is_file():
         for name in names:
@@ -358,6 +369,7 @@ def optional_hub_file(model: str, name: str) -> Path | None:
     errors = require("huggingface_hub.errors", extra="onnx")
     try:
         path = hub.hf_hub_download(model, name)
+    # `OSError` without a network, `ValueError` for a name that the hub refuses.
     except (errors.HfHubHTTPError, errors.EntryNotFoundError, OSError, ValueError):
         return None
     return Path(path)
@@ -451,6 +463,7 @@ class PairClassifier(PairModel):
         """
         outputs = self.run(encoding)
         row = outputs[0]
+        # One number is a score already; of two the difference is.
         if len(row) == 1:
             return float(row[0])
         return float(row[1] - row[0])

@@ -141,8 +141,11 @@ def _head_by_labels(columns: int, labels: Sequence[str], name: str) -> _Head:
         ConfigError: it is not known which logit speaks for an answer.
     """
     entailing = _classes_with(labels, _ENTAILS)
+    # Entailment goes first: such models have two or three classes, and read the text before the
+    # question.
     if columns == len(labels) > 1 and len(entailing) == 1:
         return _Head(entailing[0], text_first=True)
+    # One logit is the score itself.
     if columns == 1:
         return _Head()
     if columns == 2:
@@ -172,6 +175,7 @@ def _classes_with(labels: Sequence[str], meaning: re.Pattern[str]) -> list[int]:
     """
     positions: list[int] = []
     for position, label in enumerate(labels):
+        # A label such as "not_relevant" has the word as well.
         if meaning.search(label) and not _DOES_NOT.search(label):
             positions.append(position)
     return positions
@@ -238,6 +242,7 @@ class PairReader(PairModel):
         super().__init__(model, tokenizer, threads, kind="reader")
         # A try with any pair shows the shapes of the outputs, by which the kind of head is known.
         rows = self.run(self.encode("a", "b"))
+        # Each is the position of an output, None where the model has none of that name.
         self._start = self._position_of_output(r"start(_logits)?")
         self._end = self._position_of_output(r"end(_logits)?")
         self._answers = self._position_of_output("answers")
@@ -246,6 +251,7 @@ class PairReader(PairModel):
         if self._logits is not None:
             columns = len(rows[self._logits])
             self._head = _head_by_labels(columns, _read_config(config).labels, str(model.parent))
+        # Neither logits of a pair nor both ends of a span: it answers nothing.
         elif self._start is None or self._end is None:
             outputs: list[str] = []
             for name, row in zip(self.outputs, rows, strict=True):
@@ -294,6 +300,7 @@ class PairReader(PairModel):
         The logit is that of the pair where the model has one, else the score of its best span.
         """
         outputs = self.run(encoding)
+        # None where the model has no output that says how sure it is of an answer.
         answers = None
         if self._answers is not None:
             answers = float(outputs[self._answers][0])
@@ -302,6 +309,7 @@ class PairReader(PairModel):
         end = 0
         if self._start is not None and self._end is not None:
             span, start, end = self._best_span(encoding, outputs[self._start], outputs[self._end])
+        # A model of spans has no class: its best span is all that it knows.
         logit = span
         if self._logits is not None:
             logit = self._head.logit(outputs[self._logits])
@@ -374,15 +382,18 @@ class LoadedReader:
                 "optimum-cli export onnx --model NAME FOLDER"
             )
         package = require("sentence_transformers", extra="sentence-transformers")
+        # The package raises either for a folder that it does not understand.
         try:
             self._model: Any = package.CrossEncoder(folder, device="cpu")
         except (ValueError, OSError) as error:
+            # Its messages may be pages long; 300 letters are any number that fits a few lines.
             problem = " ".join(str(error).split())[:300]
             raise ConfigError(
                 f"sentence-transformers cannot load the model '{folder}': {problem}"
             ) from error
         columns = int(self._model.config.num_labels)
         self._head = _head_by_labels(columns, config.labels, folder)
+        # Without training's dropout, which would give other logits at each call.
         self._model.model.eval()
 
     def length(self, first: str, second: str) -> int:
@@ -441,15 +452,18 @@ def find_reader_files(reader: str) -> ReaderFiles:
     try:
         onnx_files = find_onnx_files(reader)
     except ConfigError as error:
+        # Without an ONNX graph the folder may hold a model of PyTorch, with files of other names.
         folder = _weights_folder(reader)
         model = _first_file(folder, _WEIGHTS)
         tokenizer = _first_file(folder, _TOKENIZERS)
+        # All three or none: the first error has the better advice for an ONNX model.
         if folder is None or model is None or tokenizer is None:
             raise ConfigError(
                 f"{error}. In place of an ONNX file sentence-transformers takes {_CONFIG}, "
                 f"{' or '.join(_WEIGHTS)}, and a tokenizer"
             ) from error
         return ReaderFiles(model=model, tokenizer=tokenizer, config=folder / _CONFIG)
+    # A repository has its files by name, a folder of the user beside its tokenizer.
     if is_hub_name(reader):
         config = optional_hub_file(reader, _CONFIG)
     else:
@@ -484,6 +498,7 @@ def _first_file(folder: Path | None, names: Sequence[str]) -> Path | None:
     if folder is None:
         return None
     for name in names:
+        # In the order of the names: the first is the best form.
         path = folder / name
         if path.is_file():
             return path

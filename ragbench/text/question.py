@@ -42,7 +42,9 @@ def parse_question(query: str) -> ParsedQuestion:
     """
     text = normalise(query)
     language = guess_language(query)
+    # In the question's order, as the pairs need it.
     tokens = tokenise(text)
+    # Only some languages have fillers; a question of fillers alone keeps them.
     if language in table("ragbench.text", "question")["fillers"]:
         tokens = _without_fillers(text, language) or tokens
     functional_tokens = function_tokens(language)
@@ -50,6 +52,7 @@ def parse_question(query: str) -> ParsedQuestion:
     if not content_tokens:
         content_tokens = tokens
     content_set = set(content_tokens)
+    # Pairs of common words alone are in every text.
     pairs = [pair for pair in pairwise(tokens) if not content_set.isdisjoint(pair)]
     wants_number = _RULES["wants_number"].search(text) is not None
     return ParsedQuestion(
@@ -116,6 +119,7 @@ def asked_type(query: str) -> AnswerType:
     """
     text = normalise(query)
     for kind in AnswerType:
+        # It has no pattern of its own: it is what is left.
         if kind is AnswerType.OTHER:
             continue
         if _ASKED[kind].search(text):
@@ -136,11 +140,13 @@ def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> boo
     Args:
         query_tokens: the tokens of the question.
     """
+    # Before the text is read: nothing is asked for that could be missing.
     if kind is AnswerType.OTHER:
         return True
     plain = normalise(text)
     if kind is AnswerType.REASON:
         return _RULES["reason"].search(plain) is not None
+    # Scripts without capitals may hold a name at any place.
     if kind in _NAMED and _may_hold_any_name(text, kind):
         return True
     candidates: list[str]
@@ -154,6 +160,7 @@ def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> boo
         candidates = _RULES["capitalised"].findall(text)
         if kind is AnswerType.PERSON:
             candidates += _RULES["people"].findall(plain)
+    # A candidate that the question has itself answers nothing.
     return any(query_tokens.isdisjoint(tokenise(candidate)) for candidate in candidates)
 
 
@@ -247,6 +254,7 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
     A short answer is quoted from the sentence by it. Another result for any sentence needs another
     `SPANS_VERSION`.
     """
+    # Each token is compared with each candidate: a very long sentence would take seconds.
     if len(sentence) > _LONGEST_SENTENCE:
         return None
     query_tokens = frozenset(question.tokens)
@@ -263,6 +271,7 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
         if not query_tokens.isdisjoint(tokens):
             continue  # the question says it itself
         nearness = _nearness(span, words, query_places)
+        # Of equally near ones the first: `>` keeps it.
         if best_span is None or nearness > highest:
             best_span = span
             highest = nearness
@@ -290,6 +299,7 @@ def _words_with_places(sentence: str) -> list[_Word]:
             words.append(_Word(place, piece))
             place += 1
         else:
+            # As if so many words were between.
             place += _COMMA_WORDS
     return words
 
@@ -305,6 +315,7 @@ def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[i
         words: of the sentence.
         query_places: where in the sentence each token of the question is, as `_Word.place`.
     """
+    # Places of words, counted within the sentence: letters would favour short words.
     span_places: list[int] = []
     for word in words:
         if span.start < word.match.end() and word.match.start() < span.end:
@@ -312,11 +323,14 @@ def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[i
     nearness_by_token: dict[str, float] = {}
     for place, token in query_places:
         words_between = 0
+        # A part without a word has no place, and counts as near to all.
         if span_places:
+            # One of both is negative, the other is the distance; both are within the part.
             words_behind_token = span_places[0] - place - 1
             words_before_token = place - span_places[-1] - 1
             words_between = max(0, words_behind_token, words_before_token)
         nearness = 1 / (1 + words_between)
+        # A token that comes twice counts once, by its nearest place.
         nearness_by_token[token] = max(nearness_by_token.get(token, 0.0), nearness)
     return sum(nearness_by_token.values())
 
@@ -332,6 +346,7 @@ def _possible_answers(query: str, language: str, sentence: str) -> Iterator[Span
         wants_year = _LOOK["which_year"].search(query) is not None
         for date in _LOOK["date"].finditer(sentence):
             start, end = date.span()
+            # "In which year" is answered by the year of a whole date alone.
             if wants_year:
                 year = _LOOK["a_year"].search(date[0])
                 if year is not None:
@@ -352,6 +367,7 @@ def _possible_numbers(query: str, sentence: str) -> Iterator[Span]:
     by the year of a date. Where the sentence has no such number, each of its numbers may be one.
     Another result gives another span: see `SPANS_VERSION`.
     """
+    # All numbers are kept where the narrower choice finds none: an answer may lack its unit.
     numbers = [Span(*number.span()) for number in _LOOK["number"].finditer(sentence)]
     if _LOOK["measured"].search(query):
         numbers = _with_units(numbers, sentence) or numbers
@@ -367,6 +383,7 @@ def _possible_numbers(query: str, sentence: str) -> Iterator[Span]:
         is_in_date = any(number.start in date for date in dates)
         if not is_in_date:
             outside_dates.append(number)
+    # A year within a date is a number only where there is no other.
     yield from outside_dates or numbers
 
 
@@ -377,6 +394,7 @@ def _with_units(numbers: Sequence[Span], sentence: str) -> list[Span]:
     """
     with_units: list[Span] = []
     for number in numbers:
+        # Right behind the number; "for 5 of the days" has no unit.
         unit = _LOOK["unit"].match(sentence, number.end)
         if unit is not None:
             with_units.append(Span(number.start, unit.end()))

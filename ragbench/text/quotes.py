@@ -44,6 +44,7 @@ def locate_quote(quote: str, text: str) -> Span | None:
     """
     normal_quote, _, _ = _normalised_with_offsets(quote)
     normal_quote = normal_quote.strip(_TRIMMED)
+    # A quote of a few letters is in any text, and proves nothing.
     letters = sum(map(str.isalnum, normal_quote))
     if letters < _FEWEST_LETTERS:
         return None
@@ -53,7 +54,9 @@ def locate_quote(quote: str, text: str) -> Span | None:
         end = start + len(normal_quote)
         cuts_number = _cuts_number(normal_text, start) or _cuts_number(normal_text, end)
         if not cuts_number:
+            # The last letter's own end: one letter of the text may be several after NFKD.
             return Span(starts[start], ends[end - 1])
+        # From the next letter on: the quote may be there again, with no number cut.
         start = normal_text.find(normal_quote, start + 1)
     return None
 
@@ -137,6 +140,7 @@ def find_quote(quote: str, texts: Sequence[str]) -> QuotePlace | None:
     stand in the same text, in their order. None when none of them holds it, or it says nothing. A
     validator or judge must quote what proves its verdict, and this tells whether it did.
     """
+    # What is omitted parts the quote; parts of marks alone would be found anywhere.
     parts = [part for part in _OMITTED.split(quote) if any(map(str.isalnum, part))]
     if not parts:
         return None
@@ -187,6 +191,7 @@ def _word_count(text: str) -> float:
     count = 0.0
     for token in multilingual_tokens(text):
         if is_spaceless(token):
+            # Two characters of Chinese are about a word.
             count += 0.5
         else:
             count += 1.0

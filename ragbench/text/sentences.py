@@ -72,9 +72,11 @@ def split_sentences(text: str) -> list[Span]:
     spans: list[Span] = []
     start = 0
     for match in _possible_ends(text):
+        # The start goes into the decision: a period soon behind it may be a list's number.
         if _ends_sentence(text, start, match):
             _append_stripped(spans, text, start, match.end())
             start = match.end()
+    # The rest, which no mark ends.
     _append_stripped(spans, text, start, len(text))
     return spans
 
@@ -121,11 +123,13 @@ def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
     Args:
         match: of `_END`.
     """
+    # A wide mark, as in Chinese, is never a part of an abbreviation.
     if match.lastgroup == "wide":
         return True
     if match.lastgroup == "line":
         return _breaks_line(text, match.start())
     following = _next_character(text, match.end())
+    # Before the look for abbreviations, which costs more.
     if following.islower():
         return False
     return match["period"] is None or not _is_inner_period(text, start, match)
@@ -186,6 +190,7 @@ def _is_number_with_period(text: str, start: int, number_start: int, end: int) -
         end: the position behind its period.
     """
     is_near_start = number_start - start < _NEAR
+    # At the beginning of a sentence a number and a period are a list's.
     if is_near_start and not text[start:number_start].strip():
         return True
     text_behind = text[end : end + _NEAR].lstrip()
@@ -233,6 +238,7 @@ def touched(sentences: Iterable[Span], stretch: Span) -> Span | None:
     ]
     if not overlapping:
         return None
+    # The sentences are in order, so that the first and the last one bound the rest.
     return Span(overlapping[0].start, overlapping[-1].end)
 
 
@@ -282,10 +288,12 @@ def _parts_of_sentence(text: str, span: Span, characters: int) -> list[Span]:
     parts: list[Span] = []
     start = span.start
     while span.end - start > characters:
+        # From `start + 1`, since a part that is empty would never end the loop.
         blank = text.rfind(" ", start + 1, start + characters)
         if blank >= 0:
             parts.append(Span(start, blank))
             start = blank + 1
+        # A word longer than a part, or a language without blanks.
         else:
             end = start + characters
             parts.append(Span(start, end))

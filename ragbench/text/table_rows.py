@@ -64,6 +64,7 @@ def rows_in(text: str, place: Span) -> Sequence[TableRow]:
 
     A place is a piece of evidence, which is often a part of one row but may quote a whole table.
     """
+    # The place may be within one row: then it is that one, and no other.
     row = row_around(text, place)
     if row is not None:
         return (row,)
@@ -75,6 +76,7 @@ def rows_in(text: str, place: Span) -> Sequence[TableRow]:
     for beginning in beginnings:
         position = place.start + beginning.start()
         row = row_around(text, Span(position, position + 1))
+        # Several lines may be cells of one row.
         if row is not None and row not in rows:
             rows.append(row)
     return rows
@@ -136,7 +138,9 @@ def _row_of_lines(text: str, place: Span) -> TableRow | None:
     """
     lines = _Lines(text)
     first = lines.number_at(place.start)
+    # The last letter of the place: its end is the position behind it.
     last = lines.number_at(max(place.start, place.end - 1))
+    # A line without cells of its own: the row may have a line for each cell.
     for number in range(first, last + 1):
         if not _has_cells(lines.line(number)):
             return _line_broken_row(lines, first, last)
@@ -177,6 +181,7 @@ def _line_broken_row(lines: _Lines, first: int, last: int) -> TableRow | None:
         end += 1
     while end - label < _MOST_VALUES and _is_value(lines.line(end + 1)):
         end += 1
+    # A place that ends below the last value is no part of the row alone.
     has_values = end > label and lines.line(end) != ""
     if not has_values or last > end:
         return None
@@ -195,6 +200,7 @@ class _Lines:
         The lines themselves are cut only when they are asked for: a text may be a whole document.
         """
         self._text = text
+        # In ascending order, so that a binary search finds the line of a position.
         self._starts = [0]
         for line_break in re.finditer("\n", text):
             self._starts.append(line_break.end())
@@ -202,7 +208,7 @@ class _Lines:
     def number_at(self, position: int) -> int:
         """The number of the line that holds a position of the text; lines are counted from 0.
 
-        Found by halving, in a document of any length.
+        Found by a binary search, since a document may have any number of lines.
         """
         return bisect_right(self._starts, position) - 1
 
@@ -215,6 +221,7 @@ class _Lines:
             return ""
         start = self._starts[number]
         end = len(self._text)
+        # The last line ends with the text.
         if number + 1 < len(self._starts):
             end = self._starts[number + 1]
         return self._text[start:end].strip()
@@ -248,6 +255,7 @@ def _is_value(line: str) -> bool:
 
     The limits keep sentences out that hold a number.
     """
+    # Marks such as a dash have no digit, and count all the same.
     if line.lower() in _NO_VALUE:
         return True
     if len(line) > _LONGEST_CELL:
@@ -267,6 +275,7 @@ def _is_label(line: str) -> bool:
     """
     if line == "" or len(line) > _LONGEST_CELL:
         return False
+    # A sentence above a table is no name of its values.
     if _SENTENCE_END.search(line):
         return False
     has_letters = any(letter.isalpha() for letter in line)

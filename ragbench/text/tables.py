@@ -30,7 +30,9 @@ def table(package: str, name: str, section: str = "") -> Mapping[str, Any]:
     """
     if section:
         file = table(package, name)
+        # The section goes before what is above it where both have a name.
         return {**file, **file[section]}
+    # By the package's loader, since it may be read from an archive.
     data = get_data(package, f"{name}.toml") or b""
     return tomllib.loads(data.decode())
 
@@ -87,6 +89,7 @@ class Patterns(dict[str, re.Pattern[str]]):
             flags: of `re`, for each pattern.
         """
         super().__init__()
+        # The arguments of `table`, which is read when the first pattern is asked for.
         self._table_arguments = (package, name, section)
         self._flags = flags
 

@@ -121,18 +121,25 @@ class ApproximateCounter(Record):
         A budget of tokens must not be overrun. The weights were fitted to the encoding cl100k_base;
         docs/post_retrieval.md says how far they are off.
         """
+        # Runs at random (keys, base64) have fewer letters a token than words: they are counted by
+        # letters.
         noise_letters = sum(map(len, _NOISE.findall(text)))
         if noise_letters:
+            # A blank in their place, so that the words around do not become one.
             text = _NOISE.sub(" ", text)
         words = len(_WORD.findall(text))
         common_words = len(_COMMON.findall(text))
         pieces = _OTHER
+        # Words of English are mostly one token; of other languages and code they are several.
         if words > 0 and common_words >= _COMMON_SHARE * words:
             pieces = _ENGLISH
         total = noise_letters / _NOISE_LETTERS + len(pieces.findall(text))
         if not text.isascii():
+            # Counted by kind of letter: a block of Unicode has about the same tokens a letter.
             for character, times in Counter(_BEYOND_ASCII.findall(text)).items():
                 if not character.isspace():
+                    # The blocks are in order of their first letter: the last that begins at or
+                    # before it.
                     block = bisect_right(_STARTS, ord(character)) - 1
                     _, tokens_a_character = _BLOCKS[block]
                     total += times * tokens_a_character
@@ -173,6 +180,7 @@ def token_counter(spec: str, folder: Path = Path()) -> TokenCounter:
         ConfigError: there is no such counter, or its file cannot be read.
     """
     kind, _, name = spec.partition(":")
+    # A name behind "approximate" would be ignored: it is refused below.
     if kind == "approximate" and not name:
         return APPROXIMATE
     if kind == "tiktoken" and name:
@@ -239,5 +247,6 @@ def counter_for_model(model: str) -> TokenCounter:
     try:
         tiktoken = require("tiktoken", extra="tokens")
         return _tiktoken_counter(str(tiktoken.encoding_name_for_model(model)))
+    # Not installed, not known, or not to be downloaded: an estimate is enough for a dry run.
     except (MissingExtraError, KeyError, ConfigError):
         return APPROXIMATE

@@ -75,6 +75,7 @@ def _units_of_rows(
     """
     for dimension, rows in rows_by_dimension.items():
         for row in rows:
+            # Names may hold blanks: only the first one parts.
             measure, names = row.split(" ", 1)
             size, _, zero = measure.partition("/")
             unit = Unit(dimension, float(size))

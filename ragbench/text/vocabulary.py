@@ -41,10 +41,12 @@ def is_spelling_of(word: str, other: str, language: str = "en") -> bool:
     Args:
         language: of the texts that they come from, besides English.
     """
+    # Spellings first: they may differ by more than one step.
     if _american_spelling(word) == _american_spelling(other):
         return True
     if not _is_one_step_away(word, other):
         return False
+    # "form" and "from" are one step apart, and two words: both exist.
     are_two_words = exists(word, language) and exists(other, language)
     return not are_two_words
 
@@ -56,6 +58,7 @@ def _american_spelling(word: str) -> str:
     """
     for british, american in _SPELLINGS:
         root = word.removesuffix(british)
+        # The first ending that fits decides; a short root is a word of its own, as "our".
         if root != word and len(root) >= _SHORTEST_ROOT:
             return root + american
     return word

@@ -49,8 +49,10 @@ class Wording(NamedTuple):
             return False
         typed_words = amount_words().typed
         for token in self.tokens:
+            # Identifiers may hold letters ("v2.1b"), so they are looked up whole.
             if token in typed_words or token in self.identifiers:
                 continue
+            # What is left may be a number; any other word makes it a text to compare by words.
             is_number = token[-1].isdecimal()
             if not is_number:
                 return False
@@ -70,9 +72,11 @@ class Wording(NamedTuple):
 
         "in 1998" names a year as a number alone.
         """
+        # Dates without a year, as "12 May", name none.
         years = {date.year for date in self.dates if date.year}
         for amount in self.amounts:
             is_without_unit = amount.dimension == ""
+            # Outside of these bounds a bare number is seldom a year.
             if is_without_unit and 1000 <= amount.number <= 2100:
                 years.add(int(amount.number))
         return frozenset(years)
@@ -90,6 +94,7 @@ class Wording(NamedTuple):
 
         Then it holds what this text, a short answer, says: "two weeks" is named by "14 days".
         """
+        # The years of dates count as amounts: "in 1998" is met by "12 May 1998".
         amounts = (*other.amounts, *other.years_of_dates)
         for amount in self.amounts:
             if not amount_is_among(amount, amounts):
@@ -121,6 +126,7 @@ def wording(text: str) -> Wording:
     other metrics, whose versions are raised with it.
     """
     plain = plain_letters(text)
+    # "1'000" is a number; every other apostrophe is left out, and a genitive with its s.
     if "'" in plain:
         plain = _GROUP_APOSTROPHE.sub(",", plain)
         plain = plain.replace("'s ", " ").replace("'", "")
@@ -128,8 +134,10 @@ def wording(text: str) -> Wording:
     if plain.isascii() and not _NAMES_BY_SIGNS.search(plain):
         words = tuple(plain.lower().translate(_LETTERS_ALONE).split())
         names_nothing = amount_words().naming.isdisjoint(words)
+        # Short texts are read whole: they may be a reference, whose identifiers count.
         if names_nothing and len(words) > _MOST_WORDS_READ_WHOLE:
             return Wording(words, (), ())
+    # After the quick way: Chinese numbers are beyond ASCII.
     plain = han_numbers_in_digits(plain)
     plain = _HALF_OF_DAY_WITH_POINTS.sub(r"\1m", plain)
     reader = _WordingReader(lexemes(plain))
@@ -194,11 +202,14 @@ class _WordingReader:
         Args:
             pieces: the words, numbers and signs of the text, in their order.
         """
+        # The pieces of the text, read from left to right by position.
         self._lexemes = pieces
         self._words = amount_words()
+        # What was read so far; each list becomes a field of the `Wording`.
         self._tokens: list[str] = []
         self._amounts: list[Amount] = []
         self._dates: list[Date] = []
+        # Amounts without a number of their own: "half", "weekly".
         self._spoken: list[Amount] = []
         self._identifiers: list[str] = []
 
@@ -260,12 +271,14 @@ class _WordingReader:
             return self._read_clock(position)
         if kind == "part":  # 3/4, with a slash or the sign of fractions
             numerator, denominator = re.split("[/⁄]", lexeme.raw)
+            # A denominator of 0 is no match of the pattern.
             share = float(numerator) / float(denominator)
             return self._read_fraction(position, share, position + 1)
         if kind in IDENTIFIER_KINDS:
             self._add_identifier(lexeme)
         elif kind == "day":
             self._add_day(lexeme)
+        # Of other signs, such as a dash, nothing is kept: they are read with what is around them.
         elif lexeme.raw in SIGN_WORDS:
             self._tokens.append(lexeme.word)
         return position + 1
@@ -291,6 +304,7 @@ class _WordingReader:
             return self._read_month(position, words.months[word])
         is_ordinal = word in words.ordinals
         is_part = word in words.fractions
+        # "a third of" and "the third of May" have the same word: what follows decides.
         if is_part and is_ordinal:
             is_part = self._is_part_of(position)
         if is_part:
@@ -298,6 +312,7 @@ class _WordingReader:
         if word in words.times:
             return self._read_times(position, words.times[word], end)
         if word in words.rates:
+            # A rate such as "weekly" has no number: it is once in that time.
             self._tokens.append(lexeme.word)
             self._spoken.append(rate(1.0, words.rates[word]))
             return end
@@ -306,6 +321,7 @@ class _WordingReader:
         if word in NOON_AND_MIDNIGHT:
             self._add_time_of_day(NOON_AND_MIDNIGHT[word])
             return end
+        # "a day" and "an hour" are an amount of one; before other words the article is a word.
         if word in ("a", "an") and self._word_at(end) in words.units:
             return self._read_article(position)
         if word in words.numbers or is_ordinal:
@@ -387,6 +403,7 @@ class _WordingReader:
         behind = self._piece_at(end)
         if lexeme.kind == "number":
             number, place = _number_in_digits(lexeme.raw)
+            # Right behind: "3 rd" is a number and a word.
             if behind.word in _ORDINAL_ENDINGS and behind.is_right_behind(lexeme):
                 end += 1
             return _Figure(number, place, end)
@@ -403,6 +420,7 @@ class _WordingReader:
         digit = words.numbers.get(behind.word)
         if digit is None:
             digit = words.ordinals.get(behind.word, 0)
+        # A ten and a digit are one number, "twenty-two"; "five six" are two.
         if number >= 20 and 0 < digit < 10:
             return _Figure(number + digit, 1.0, end_of_second_word)
         return _Figure(number, 1.0, end)
@@ -434,8 +452,10 @@ class _WordingReader:
         letter = self._piece_at(end)
         scale = self._words.short_scales.get(letter.word)
         if scale is None or not letter.is_right_behind(self._lexemes[position]):
+            # "5 k" with a blank is a number and a letter.
             return None
         is_money = self._word_at(position - 1) in self._words.currencies
+        # "M" in capitals is millions, unless "M/s" follows.
         is_millions = letter.raw == "M" and self._piece_at(end + 1).raw != "/"
         if is_money or is_millions or letter.word == "k":
             return scale
@@ -459,6 +479,7 @@ class _WordingReader:
         words = self._words
         number, place, end = figure
         word_behind = self._word_at(end)
+        # 1 to 12 with a half of the day, up to 24 with "o'clock": other numbers are something else.
         if word_behind in HALVES_OF_DAY and number <= 12:
             minutes = _minutes_of_day(int(number), 0, word_behind)
             self._add_time_of_day(minutes)
@@ -466,6 +487,7 @@ class _WordingReader:
         if word_behind in O_CLOCK and number <= 24:
             self._add_time_of_day(60 * int(number))
             return end + 1
+        # The unit behind the number goes before a currency in front: "$5 million" has both.
         unit, behind = self._unit_at(end)
         is_money = unit is not None and unit.dimension in words.currencies
         word_before = self._word_at(position - 1)
@@ -479,6 +501,7 @@ class _WordingReader:
             place = 1.0
         if self._follows_half(behind):
             number += 0.5
+            # A half is exact to its tenth, as 1.5 is.
             place = 0.1
             behind += len(_AND_A_HALF)
             # The unit is before the half ("an hour and a half"), or behind it.
@@ -488,6 +511,7 @@ class _WordingReader:
         self._tokens.append(f"{number:.12g}")
         self._add_unit_words(end, behind)
         self._share_unit_of_range(amount, position)
+        # "1 hour 30 minutes" is one amount, the sum of its parts.
         if self._continues_last_amount(amount, position):
             begun = self._amounts.pop()
             amount = begun._replace(value=begun.value + amount.value, step=amount.step)
@@ -527,9 +551,11 @@ class _WordingReader:
             amount: the upper end; the lower one is the amount that was read last.
             position: of the amount's number.
         """
+        # Without a unit there is nothing to give, and without an earlier amount nobody to get it.
         if not amount.dimension or not self._amounts:
             return
         low = self._amounts[-1]
+        # The lower end has a unit of its own.
         if low.dimension:
             return
         between = self._piece_at(position - 1)
@@ -538,6 +564,7 @@ class _WordingReader:
             is_range = "between" in self._tokens[-_WORDS_FROM_BETWEEN:]  # "between 5 and 7 days"
         if not is_range or self._piece_at(position - 2).kind != "number":
             return
+        # From the amount itself, since a unit's size is not kept: value for each 1 that is written.
         unit_size = 1.0
         if amount.number:
             unit_size = amount.value / amount.number
@@ -604,6 +631,7 @@ class _WordingReader:
         if lexeme.raw == "-":  # "a 30-day period"
             position += 1
             lexeme = self._piece_at(position)
+        # "5 full days": a word may be between number and unit, unless it is a unit itself.
         if lexeme.word in words.between and lexeme.word not in words.units:
             position += 1
             lexeme = self._piece_at(position)
@@ -613,6 +641,7 @@ class _WordingReader:
             if unit is not None and unit.dimension == "time":
                 return Unit("working time", unit.size), end
             return None, position
+        # Two words first: "square metres" begins with a word that is no unit.
         end = position + 1
         two_words = f"{lexeme.word} {self._word_at(end)}"
         unit = words.units.get(two_words)
@@ -621,12 +650,14 @@ class _WordingReader:
         unit = self._unit_by_word(lexeme)
         if unit is None:
             return None, position
+        # Right behind only: "5 m 2" is no square.
         power = self._piece_at(end)
         if power.raw in ("^2", "^3") and power.is_right_behind(lexeme):
             exponent = int(power.raw[1])
             unit = unit.to_the_power(exponent)
             end += 1
         ratio_sign = self._piece_at(end)
+        # "kg per person" ends before the "per": a person is no unit.
         if ratio_sign.raw == "/" or ratio_sign.word in ("per", "pro"):
             denominator = self._unit_by_word(self._piece_at(end + 1))
             if denominator is not None:
@@ -663,12 +694,14 @@ class _WordingReader:
             The position behind all that was read.
         """
         self._add_pieces(position, end)
+        # "half an hour" and "half of a minute": articles are no words of a unit.
         behind = end
         while self._word_at(behind) in ("of", "a", "an"):
             behind += 1
         unit, end_of_unit = self._unit_at(behind)
         if unit is not None and unit.dimension in _MEASURED_IN_PARTS:
             self._add_unit_words(end, end_of_unit)
+            # A part in words has no last digit, so it has no place that could be rounded.
             self._amounts.append(amount_in_unit(share, 0.0, unit))
             return end_of_unit
         # The step is room for the errors of division: 2/3 and 4/6 are the same.
@@ -688,14 +721,17 @@ class _WordingReader:
         Returns:
             The position behind all that was read.
         """
+        # The words stay words: they are compared as such where no rate is found.
         self._add_pieces(position, end)
         behind_count = self._piece_at(end)
+        # "a year", "per year" or "/year".
         if behind_count.word in self._words.each or behind_count.raw == "/":
             unit, behind = self._unit_at(end + 1)
             if unit is not None and unit.dimension == "time":
                 self._add_unit_words(end, behind)
                 self._spoken.append(rate(count, unit.size))
                 return behind
+        # Without a time it is a count of its own kind, which compares with "two times".
         self._spoken.append(Amount("times", value=count, number=count, place=1.0, step=1.0))
         return end
 
@@ -711,6 +747,7 @@ class _WordingReader:
         end = position + 1
         lexeme = self._piece_at(end)
         count: float | None = None
+        # In digits or in letters; "every month" has neither.
         if lexeme.kind == "number":
             count, _ = _number_in_digits(lexeme.raw)
         else:
@@ -719,10 +756,12 @@ class _WordingReader:
         if count is not None:
             begin_of_unit += 1
         unit, behind = self._unit_at(begin_of_unit)
+        # "every six people" is no rate, and every 0 days would divide by nothing.
         if unit is None or unit.dimension != "time" or count == 0:
             return end
         seconds = unit.size
         if count is not None:
+            # The count in one form, as digits: "six" and "6" are the same word then.
             self._tokens.append(f"{count:.12g}")
             seconds *= count
         self._add_unit_words(begin_of_unit, behind)
@@ -903,15 +942,18 @@ def _number_in_digits(digits: str) -> tuple[float, float]:
     several points are between thousands (4.523.000). A text does not say which way of writing it
     uses: the places of the marks show it.
     """
+    # Longer runs of digits are no number that an answer names: the cut keeps `float` quick.
     plain = digits[:_MOST_DIGITS].replace(" ", "")
     if "," in plain:
         whole, _, decimals = plain.rpartition(",")
+        # A point behind the comma would be the decimal one: 1,234.5.
         is_decimal_comma = len(decimals) <= 2 and "." not in decimals
         if is_decimal_comma:
             whole_digits = whole.replace(".", "").replace(",", "")
             plain = f"{whole_digits}.{decimals}"
         else:
             plain = plain.replace(",", "")
+    # A single point is left as it is: of decimals more often than of thousands.
     elif plain.count(".") > 1:
         plain = plain.replace(".", "")
     _, _, decimals = plain.partition(".")
@@ -928,6 +970,7 @@ def _minutes_of_day(hours: int, minutes: int, half: str) -> int:
         hours: as written, 1 to 12 where ``half`` is given.
         half: ``am`` or ``pm``; other words are none of the time.
     """
+    # 12 am is 0 and 12 pm is 12: the twelve counts as 0 before the half is added.
     if half in HALVES_OF_DAY:
         hours %= 12
     if half == "pm":

@@ -145,6 +145,7 @@ def _cost_table(ablation: Ablation) -> Section:
     """
     rows: list[Sequence[object]] = []
     for variant in ablation.variants:
+        # A time of an earlier variant would be a figure of other work.
         times = ("reused", "reused")
         if not variant.reused_scores:
             times = (_time_text(variant.seconds_p50), _time_text(variant.seconds_p95))
@@ -160,6 +161,7 @@ def _cost_table(ablation: Ablation) -> Section:
         )
     columns = ("variant", "chunks", "tokens", "tokens p95", "time p50", "time p95", "failed")
     hint = f"Tokens counted by {ablation.counter}"
+    # Exact counters need the model's own tokenizer.
     if ablation.is_estimate:
         hint += ", an estimate"
     return Section(title="cost per case", columns=columns, rows=rows, hint=f"{hint}.")
@@ -172,6 +174,7 @@ def _answer_table(ablation: Ablation) -> Section:
     """
     columns = ["variant", "answered", "declined", "failed", "time p50", "time p95"]
     answers = [variant.answers for variant in ablation.variants if variant.answers is not None]
+    # One column for all variants, so that a variant without a cost has a dash.
     has_cost = any(answer.cost is not None for answer in answers)
     if has_cost:
         unit = ablation.currency or "cost"
@@ -179,6 +182,7 @@ def _answer_table(ablation: Ablation) -> Section:
     rows: list[Sequence[object]] = []
     for variant in ablation.variants:
         answer = variant.answers
+        # A variant that generation was not asked about.
         if answer is None:
             continue
         row = [
@@ -215,6 +219,7 @@ def _remark_sections(ablation: Ablation) -> Iterator[Section]:
     A variant that left every case as it was must not read as one that changes nothing for the
     better.
     """
+    # The first variant is what the others are compared with.
     base, *other_variants = ablation.variants
     idle: list[str] = []
     for variant in other_variants:
@@ -262,6 +267,7 @@ def _lost_case_lines(ablation: Ablation) -> Iterator[str]:
     """
     metric = ablation.metrics[0].name
     for variant in ablation.variants[1:]:
+        # Changes are in the order of the metrics, and losses begin with the largest.
         losses = variant.changes[0].losses
         if not losses:
             continue
@@ -289,6 +295,7 @@ def ablation_document(ablation: Ablation) -> Document:
     """
     notes = list(ablation.notes)
     if ablation.family > 1:
+        # First among the notes: without it the intervals would be misread.
         notes.insert(
             0,
             f"The intervals of all {ablation.family:,} comparisons hold together with "

@@ -26,6 +26,7 @@ def answers_text(report: Report) -> str:
 
     They head the report in each of its forms: terminal, Markdown and page.
     """
+    # A run of retrieval alone.
     if report.answers is None:
         return "No answer was compared."
     judge = _judge_name(report)
@@ -47,6 +48,7 @@ def answer_counts_text(
     """
     if not answers.cases:
         return "No case."
+    # Where nothing was answered, a row of counts with one entry says less.
     if answers.failed == answers.cases:
         return f"No case was answered: {counted(answers.failed, 'case')} failed."
     if answers.no_answer == answers.cases:
@@ -54,6 +56,7 @@ def answer_counts_text(
     sentences: list[str] = []
     if share is not None:
         sentences.append(_share_sentence(share))
+    # All by words, so that no judge is named.
     is_by_words = answers.by_words == answers.answers
     if is_by_words:
         counts = list(_word_parts(answers))
@@ -90,6 +93,7 @@ def _word_parts(answers: AnswerCounts) -> Iterator[str]:
         yield f"{answers.right:,} {verb} with the reference"
     if answers.wrong:
         verb = "contradicts" if answers.wrong == 1 else "contradict"
+        # "it" needs the reference to be named before.
         reference = "it" if answers.right else "the reference"
         yield f"{answers.wrong:,} {verb} {reference}"
 
@@ -113,6 +117,7 @@ def _other_parts(answers: AnswerCounts) -> Iterator[str]:
     """
     if answers.undecided:
         yield f"{answers.undecided:,} cannot be told by words"
+    # Both kinds: declining is right where the question has no answer.
     declined = answers.declined + answers.declined_rightly
     if declined:
         text = f"{declined:,} declined"
@@ -143,6 +148,7 @@ def _decider_sentence(answers: AnswerCounts, judge: str) -> str:
         name += f" {shown_line(judge, longest=_LONGEST_NAME)}"
     if not answers.by_label:
         name += " (not checked by labels)"
+    # One decider for all answers needs no numbers.
     if answers.by_judge == answers.answers:
         return f"Decided by {name}."
     if answers.by_label == answers.answers:
@@ -226,6 +232,7 @@ def deciders_text(count: CauseCount) -> str:
 
     Numbers are left out where one decider decided about all cases of the cause.
     """
+    # One decider may have decided only some cases of the cause.
     if len(count.deciders) == 1:
         decider, cases = count.deciders[0]
         if cases == count.cases:

@@ -56,6 +56,7 @@ def counts_text(pair: RunPair) -> str:
     A run that holds no ids or no texts has no such count.
     """
     parts = [kinds_text(pair)]
+    # None, and not 0, where the run holds no ids or texts.
     if pair.other_ids is not None:
         parts.append(f"{pair.other_ids:,} with other retrieved ids")
     if pair.other_response is not None:
@@ -94,6 +95,7 @@ def difference_cells(metric: MetricComparison, difference: Difference) -> Differ
 
     Where the runs measured no case in common, the means are each run's own.
     """
+    # Each run's own means, so that the table has figures at all.
     before = difference.before
     after = difference.after
     if not difference.cases:
@@ -128,8 +130,10 @@ def result_lines(comparison: Comparison) -> Iterator[str]:
     # Labels of people decide the differences that they correct.
     corrections: dict[tuple[str, ...], Correction] = {}
     for correction in comparison.corrections:
+        # By metric and runs: a metric may be corrected for one pair only.
         corrections[correction.metric, *correction.runs] = correction
     for correction in corrections.values():
+        # A correction of a single run is no difference.
         if len(correction.runs) > 1:
             yield corrected_text(correction)
 
@@ -144,6 +148,7 @@ def result_lines(comparison: Comparison) -> Iterator[str]:
         else:
             alike.append(run.mark)
     if alike:
+        # Metrics with a difference that could be tested, significant or not.
         tested = sum(bool(metric.differences) for metric in comparison.metrics)
         metrics = counted(tested, "metric")
         yield f"{', '.join(alike)} against {first}: no significant difference in {metrics}"
@@ -163,6 +168,7 @@ def _significant_metrics(
     # The worse ones are read first.
     names_by_way: dict[str, list[str]] = {"worse": [], "better": [], "different": []}
     for metric in comparison.metrics:
+        # Labels of people decide it, in a line of its own.
         if (metric.name, *pair) in corrections:
             continue
         for difference in metric.differences:
@@ -181,6 +187,7 @@ def _way_of_difference(direction: Direction, difference: Difference) -> str:
     """
     if direction is Direction.NEITHER:
         return "different"
+    # An unknown difference counts as none.
     is_up = (difference.difference or 0.0) > 0.0
     up_is_better = direction is Direction.HIGHER
     if is_up is up_is_better:
@@ -197,6 +204,7 @@ def family_text(comparison: Comparison) -> str:
     settings = comparison.settings
     directions = {metric.direction for metric in comparison.metrics if metric.differences}
     or_larger = ""
+    # Of a metric without a better side the mark means "larger".
     if Direction.NEITHER in directions:
         or_larger = " (or larger, where neither side is better)"
     tests = settings["family"]
@@ -228,9 +236,11 @@ def change_lines(change: SystemChange, *, most: int = _MOST_CHANGES) -> Iterator
     Args:
         most: changes that are named.
     """
+    # Where one run lacks its origins, no other sentence holds.
     if change.unknown:
         yield f"unknown: {shown_line(change.unknown, longest=_LONGEST)}"
         return
+    # A claim that ragbench may only make where it sees into every part.
     if change.is_ruled_out:
         yield (
             "nothing that was imported, read or set: where scores of the same cases differ, it is "
@@ -242,6 +252,7 @@ def change_lines(change: SystemChange, *, most: int = _MOST_CHANGES) -> Iterator
     if unnamed > 0:
         yield f"and {unnamed:,} more: see --json"
     if change.unseen:
+        # One part is named: which it is shows the user what to look at himself.
         part, *further_parts = change.unseen
         line = f"it cannot see into all: {shown_line(part, longest=_LONGEST)}"
         if further_parts:
@@ -281,6 +292,7 @@ def comparison_document(comparison: Comparison, *, cases: int = _MOST_CASES) -> 
     Args:
         cases: how many cases of each kind Markdown shows.
     """
+    # The last mark has an "and" of its own in the title.
     marks = [run.mark for run in comparison.runs]
     return Document(
         kind="ragbench comparison",
@@ -332,10 +344,12 @@ def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
     There is one for each pair of runs, over the cases that both measured. A metric of which no
     difference can be computed has one row, with each run's own figure.
     """
+    # A dash in each column of a pair.
     if not metric.differences:
         scores = [number_text(figure.score, metric.unit) for figure in metric.figures]
         yield (metric.name, *scores, "-", "-", Markup(), "-", "-", "-")
     ends = [(change.difference, change.low, change.high) for change in metric.differences]
+    # Drawn together, since they share one axis.
     drawings = charts.differences(ends)
     for difference, drawing in zip(metric.differences, drawings, strict=True):
         cells = difference_cells(metric, difference)
@@ -345,6 +359,7 @@ def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
         means = {figure.run: "" for figure in metric.figures}
         means[mark] = cells.first
         means[other_mark] = cells.second
+        # The mark of the run that is worse is behind the mean of the better one.
         if other_mark in metric.figure_of(mark).better_than:
             means[mark] += f" ^{other_mark}"
         if mark in metric.figure_of(other_mark).better_than:

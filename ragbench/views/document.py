@@ -123,8 +123,10 @@ def changes_of(
 
     groups: list[Changes] = []
     for pair in pairs:
+        # By the second mark: the first run is the same in all pairs.
         differences_of_pair = [case for case in differences if case.second == pair.second]
         place = places.get(pair.second, "")
+        # In the order of the kinds, which begins with newly failing.
         for kind in CaseKind:
             cases = [case for case in differences_of_pair if case.kind is kind]
             if cases:
@@ -191,6 +193,7 @@ def _section_lines(section: Section, hashes: str) -> Iterator[str]:
         hashes: the sign of its heading, such as ``####``.
     """
     yield f"{hashes} {markdown_text(section.title)}"
+    # Blank lines part the blocks: Markdown joins them else.
     if section.lines:
         yield ""
         for line in section.lines:
@@ -232,12 +235,14 @@ def _change_lines(group: Changes, most: int | None) -> Iterator[str]:
     Args:
         most: how many cases there is room for; None for all.
     """
+    # Markdown needs blank lines around, or a list would be part of the heading.
     yield ""
     yield f"**{markdown_text(group.title)}**"
     yield ""
     for case in group.cases[:most]:
         yield f"- {markdown_text(case.id, longest=_LONGEST)}"
         for label, line in what_changed(case):
+            # Cut here, since the lines themselves are as long as a page takes.
             text = markdown_text(line, longest=_LONGEST)
             if label:
                 text = f"{label}: {text}"
@@ -273,6 +278,7 @@ def ids_text(change: IdChange | None, gold: Collection[str] = ()) -> str:
         return "unknown"
     if change.is_none:
         return "the same"
+    # In this order: a lost chunk is the likeliest reason of a lower score.
     ids_by_kind = {
         "lost": [_id_text(id, str(rank), gold) for id, rank in change.lost],
         "gained": [_id_text(id, str(rank), gold) for id, rank in change.gained],
@@ -307,6 +313,7 @@ def cause_text(case: CaseDifference) -> str:
     Where both are the same, it is shown once.
     """
     labels: list[str] = []
+    # By label: causes of one label look the same to a reader.
     for cause in (case.cause_before, case.cause_after):
         if cause is not None and cause.label not in labels:
             labels.append(cause.label)
@@ -320,6 +327,7 @@ def response_text(response: str | None, generated: Status | None) -> str:
 
     An abstention is marked, since its text alone reads like an answer.
     """
+    # None is no answer at all; an empty one is shown in its quotes.
     if response is None:
         if generated is Status.FAILED:
             return "failed"
@@ -338,6 +346,7 @@ def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
     """
     if case.query is not None:
         yield "", shown_line(case.query, longest=_LONGEST_TEXT)
+    # Flips before the cause: they are why the case is listed.
     for flip in case.flips:
         label = "fails" if flip.newly_fails else "passes"
         yield label, flip_text(flip)
@@ -391,6 +400,7 @@ class _NumberForm(NamedTuple):
         Numbers that are read together have one form, that of the largest: 0.9 s beside 1.2 s is in
         seconds, too.
         """
+        # In the order of units: only times change with their size.
         if unit == "share":
             return cls(100.0, 1, "%")
         if unit == "s" and size < 1:
@@ -436,8 +446,10 @@ def movement_cells(before: float | None, now: float | None, unit: str = "") -> t
     another one (+0.007 beside 0.124 and 0.130), and a reader would take that for a mistake. ``-``
     is in the place of an unknown figure, and of the change then.
     """
+    # No form can be taken from one figure alone, so each has its own.
     if before is None or now is None:
         return number_text(before, unit), number_text(now, unit), "-"
+    # One form of both, so that a reader can subtract what he sees.
     form = _NumberForm.of(max(abs(before), abs(now)), unit)
     moved = movement(before * form.factor, now * form.factor, form.places)
     return form.text(moved.before), form.text(moved.now), form.text(moved.change, sign=True)
@@ -454,6 +466,7 @@ def paired_cases_text(
         names: of the two runs.
     """
     parts = [f"{both:,}"]
+    # In pairs: the first count belongs to the first name.
     for count, name in zip((only_first, only_second), names, strict=True):
         if count:
             parts.append(f"{count:,} only {name}")
@@ -498,6 +511,7 @@ def range_text(ends: Ends | None, unit: str = "", *, sign: bool = False) -> str:
         unit: as for `number_text`; both ends have it.
         sign: whether a plus stands before positive ends, as for a difference.
     """
+    # Either end may be missing on its own: half an interval says nothing.
     if ends is None or ends.low is None or ends.high is None:
         return "-"
     low = number_text(ends.low, unit, sign=sign)

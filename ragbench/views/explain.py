@@ -66,6 +66,7 @@ def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[Labell
     story = row.story
     assert story is not None
     yield from _question_lines(row, story, longest=_LONGEST, turns=_MOST_TURNS)
+    # A hop is a stage that the case went through.
     for hop in story.hops:
         yield hop.stage, hop_text(hop)
     yield from _gold_lines(story)
@@ -142,6 +143,7 @@ def _score_line(row: CaseRow, metrics: Sequence[Metric], *, longest: int) -> Ite
     """
     scores: list[str] = []
     for metric, cell in zip(metrics, row.cells, strict=True):
+        # A short case has one line for all scores.
         if cell.value is not None:
             scores.append(f"{metric.name} {cell.value:.3f}")
     if scores:
@@ -159,15 +161,18 @@ def _question_lines(
         longest: letters of a line.
         turns: how many turns of the conversation before the question are shown.
     """
+    # With turns=0 the slice would be the whole history: callers give 1 or more.
     for turn in story.history[-turns:]:
         yield turn.role, shown_line(turn.text, longest=longest)
     yield "question", shown_line(row.query, longest=longest)
     cause = row.attribution.cause.label
+    # Named where it was not the usual comparison of words.
     if row.attribution.decided_by in JUDGING:
         cause += f" (by {row.attribution.decided_by.value})"
     yield "cause", shown_line(f"{cause}: {row.attribution.detail}", longest=longest)
     if row.attribution.reason:
         yield "because", shown_line(row.attribution.reason, longest=longest)
+    # The queries that were sent differ from the question where a RAG rewrites it.
     for query in story.sent:
         yield "sent", shown_line(query, longest=longest)
     for number, search in enumerate(story.searches, start=1):
@@ -181,6 +186,7 @@ def search_text(search: SearchStory) -> str:
     nothing new.
     """
     text = "what it found is not known"
+    # None where the RAG reports its queries and not which chunks each one brought.
     if search.new is not None:
         text = f"{len(search.ids)} found, {search.new} new"
     if search.has_gold:
@@ -265,6 +271,7 @@ def _gold_texts(story: CaseStory) -> Iterator[str]:
     is shown in the whole story only.
     """
     gold_chunks = [chunk for chunk in story.chunks if chunk.is_gold]
+    # Gold that was retrieved is read where it was; only without any the missed texts follow.
     for chunk in gold_chunks:
         yield f"{_chunk_heading(chunk)}: {shown_line(chunk.text)}"
     if gold_chunks:
@@ -281,9 +288,11 @@ def hop_text(hop: Hop) -> str:
     parts = [hop.status.value]
     if hop.known is not Known.ASKED:
         parts.append(hop.known.value)
+    # None for an outcome that was recorded without its time.
     if hop.seconds is not None:
         milliseconds = hop.seconds * 1e3
         time = f"{milliseconds:,.1f} ms"
+        # A call that several cases shared has no time of one case.
         if hop.sharing > 1:
             time += f", the mean of a call of {hop.sharing} cases"
         parts.append(time)

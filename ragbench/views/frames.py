@@ -49,6 +49,7 @@ def _metric_columns(report: Report) -> list[str]:
     columns: list[str] = []
     for metric in report.metrics:
         name = metric.name
+        # Columns of equal names would be one column of two in pandas.
         if name in _FIRST_COLUMNS or name in _LAST_COLUMNS:
             name = f"{name} (metric)"
         columns.append(name)
@@ -109,6 +110,7 @@ def summaries_frame(report: Report) -> DataFrame:
         definition = summary.metric.definition
         low: float | None = None
         high: float | None = None
+        # Too few cases have no interval: both ends are NA then.
         if summary.interval is not None:
             low = summary.interval.low
             high = summary.interval.high
@@ -122,6 +124,7 @@ def summaries_frame(report: Report) -> DataFrame:
                 summary.score,
                 low,
                 high,
+                # In the order of the columns below, as all values of a row.
                 *(getattr(summary, count) for count in _SUMMARY_COUNTS),
             )
         )
@@ -154,6 +157,7 @@ def changed_cases_frame(comparison: Comparison) -> DataFrame:
         if case.cause_before is not None:
             cause_before = case.cause_before.value
         cause_after: str | None = None
+        # The two runs may lack causes one by one, as a baseline file does.
         if case.cause_after is not None:
             cause_after = case.cause_after.value
         rows.append(
@@ -244,6 +248,7 @@ def _frame_with_na(
     pandas: Any = require("pandas", extra="pandas")
     series: dict[str, Any] = {}
     for position, name in enumerate(columns):
+        # By position: the values of a row pair with the columns.
         values = [row[position] for row in rows]
         if name in numbers:
             series[name] = pandas.Series(values, dtype="Float64")
@@ -251,6 +256,7 @@ def _frame_with_na(
             series[name] = pandas.Series(values, dtype="Int64")
         elif name in flags:
             series[name] = pandas.Series(values, dtype="boolean")
+        # NA is put in by hand, as the dtype of objects keeps None.
         elif name in _LISTS:
             lists = [pandas.NA if value is None else value for value in values]
             series[name] = pandas.Series(lists, dtype="object")

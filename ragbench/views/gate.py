@@ -93,12 +93,14 @@ def gate_document(
         against: the run's cases beside those of the baseline.
     """
     corrections = [check.corrected for check in verdict.checks if check.corrected]
+    # Without a baseline no case went another way.
     flows = () if against is None else against.flows
     document = Document(
         kind="ragbench gate",
         title=f"{verdict.word} ({verdict.run.rag} on {verdict.run.dataset})",
         headline=verdict.headline,
         tone=_TONES[verdict.colour],
+        # In the order of a reviewer's questions; empty sections are left out.
         sections=(
             _refusals_section(verdict),
             _checks_section(verdict),
@@ -114,6 +116,7 @@ def gate_document(
         notes=verdict.notes,
         foot=_foot_text(verdict),
     )
+    # Inconclusive gates are not green: they have something to act on.
     if verdict.colour == "green":
         document = replace(document, brief=_calm_document(verdict, document, against))
     return document
@@ -146,6 +149,7 @@ def _checks_section(verdict: GateResult) -> Section:
     Below them is what several lost checks have in common: there is one thing to look for then.
     """
     rows: list[Sequence[object]] = []
+    # Drawings of all checks together, since they share one scale.
     for check, drawing in zip(verdict.checks, _check_drawings(verdict.checks), strict=True):
         rows.append(_check_row(check, drawing))
     hint = ""
@@ -188,6 +192,7 @@ def _cases_section(verdict: GateResult, against: Against | None) -> Section:
                 most=_MOST_CHANGED_CASES,
             )
     rows: list[Sequence[object]] = []
+    # Without cases beside each other the baseline file knows scores alone.
     for case in verdict.lost_cases:
         # A baseline file holds no questions.
         name = shown_line(case.id, longest=_LONGEST)
@@ -218,10 +223,12 @@ def _calm_document(verdict: GateResult, whole: Document, against: Against | None
 
     notes: list[str] = []
     courses: list[str] = []
+    # The slots between are drawings and figures for the long table.
     for metric, start, end, *_, bars in _trend_rows(verdict.checks):
         courses.append(f"{metric} {start} to {end} {bars}")
     if courses:
         notes.append(f"Main over its merges: {'; '.join(courses)}.")
+    # None where no systems were compared.
     if verdict.system is not None and not verdict.system.is_none:
         changes = list(change_lines(verdict.system))
         if changes:
@@ -229,6 +236,7 @@ def _calm_document(verdict: GateResult, whole: Document, against: Against | None
     if against is not None and against.changed:
         notes.append(f"{counts_text(against.pair)}.")
     notes.extend(verdict.notes)
+    # A copy of the whole with other sections: title and tone are the same on the page.
     return replace(
         whole,
         sections=(checks, dataset_section(verdict.dataset)),
@@ -242,12 +250,15 @@ def _telling_checks(verdict: GateResult) -> list[GateCheck]:
 
     Errors that the limit let through are shown beside them: cases that failed are in no score.
     """
+    # Checks of a part of the run, or of how much was measured, are no first figures.
     of_a_part = (CheckKind.SLICE, CheckKind.COVERAGE, CheckKind.DRIFT)
     main = [check for check in verdict.checks if check.kind not in of_a_part]
     if not main:
+        # A gate of such checks alone shows them.
         main = list(verdict.checks)
     errors: list[GateCheck] = []
     for check in verdict.checks:
+        # An error rate of 0 needs no row.
         if check.subject == "error rate" and check.observed:
             errors.append(check)
     return main[:_MOST_MAIN_CHECKS] + errors
@@ -274,12 +285,14 @@ def dataset_section(change: DatasetChange | None) -> Section:
     because the new cases are harder.
     """
     title = "How the dataset changed"
+    # A section without lines and rows is empty, and left out.
     if change is None:
         return Section(title=title)
     lines = [f"unchanged: {counted(change.common, 'case')}"]
     labels = [f"{label.label} {label.before:,} -> {label.now:,}" for label in change.labels]
     if labels:
         lines.append(f"Cases by tag and language: {as_line(labels, _MOST_LABELS)}")
+    # By metric: each has its own number of new cases.
     for score in change.scores:
         new = f"{number_text(score.new)} on new or edited cases ({score.new_cases:,})"
         common = f"{number_text(score.common)} on the others ({score.common_cases:,})"
@@ -290,6 +303,7 @@ def dataset_section(change: DatasetChange | None) -> Section:
         "added": change.added,
         "gone": change.gone,
     }
+    # Kinds without a case have no row.
     rows: list[Sequence[object]] = []
     for kind, ids in ids_by_kind.items():
         if ids:
@@ -356,6 +370,7 @@ def _drawn_figures(check: GateCheck) -> tuple[float | None, float | None, float 
 
     Without a baseline there is no change, and the figure itself is drawn.
     """
+    # The three numbers are the same in kind, so that a drawing has one axis.
     if check.drop is not None:
         return check.drop.difference, check.drop.low, check.drop.high
     if check.interval is not None:
@@ -394,6 +409,7 @@ def github_annotations(verdict: GateResult) -> str:
     """
     title = f"ragbench {verdict.outcome.value}"
     annotations = [annotation(_LEVELS[verdict.colour], title, verdict.headline)]
+    # Ten of each level are shown by GitHub: the rest would be dropped without a word.
     for refusal in verdict.refusals[:_MOST_ANNOTATIONS]:
         title = f"ragbench {refusal.what}"
         annotations.append(annotation(_LEVELS["yellow"], title, refusal_text(refusal)))
@@ -446,6 +462,7 @@ def check_cells(check: GateCheck) -> CheckCells:
     """
     limit = limit_text(check)
     drop = check.drop
+    # Without a baseline there is one figure, held against a fixed limit.
     if drop is None:
         now = number_text(check.observed, check.unit)
         interval = range_text(check.interval, check.unit)
@@ -464,6 +481,7 @@ def limit_text(check: GateCheck) -> str:
     if check.outcome is GateOutcome.NOT_JUDGED:
         return "-"
     number = number_text(check.limit, check.unit)
+    # The words behind "limit" in a configuration, as a reader says them.
     words = {"min": "at least", "max": "at most", "max_drop": "loss up to"}
     return f"{words[check.bound]} {number}"
 
@@ -473,6 +491,7 @@ def after_text(change: CaseChange) -> str:
 
     An error is no 0: a failed case is shown with its reason.
     """
+    # A score goes before a status: a measured case has both.
     if change.after is not None:
         return number_text(change.after)
     if change.status == "failed" and change.reason:
@@ -525,11 +544,13 @@ def _junit_document(
         properties = Tree.SubElement(suite, "properties")
         for key, value in settings.items():
             Tree.SubElement(properties, "property", name=key, value=str(value))
+    # Servers group tests by their class: a gate without a dataset ends without the dot.
     class_name = xml_text(f"ragbench.gate.{dataset}".rstrip("."))
     for case in cases:
         attributes = {"classname": class_name, "name": xml_text(case.name), "time": "0"}
         element = Tree.SubElement(suite, "testcase", attributes)
         message = xml_text(case.message)
+        # A passed test has a text only: the schema has no message for it.
         if case.outcome == "system-out":
             Tree.SubElement(element, case.outcome).text = message
             continue
@@ -538,6 +559,7 @@ def _junit_document(
             result.set("type", xml_text(case.kind))
             result.text = message
 
+    # Counted from the cases, as both numbers are attributes above them.
     outcomes = Counter(case.outcome for case in cases)
     counts = {
         "tests": str(len(cases)),
@@ -586,6 +608,7 @@ def _reason_in_full(verdict: GateResult, check: GateCheck) -> str:
     lines = [check.reason]
     if verdict.shared is not None and check.subject in verdict.shared.subjects:
         lines.append(verdict.shared.text)
+    # Only the check on expectations is explained by them.
     if verdict.unfulfilled is not None and check.subject == EXPECTATIONS:
         lines += unfulfilled_lines(verdict.unfulfilled)[:_MOST_LOST_CASES]
     return "\n".join(lines)

@@ -79,12 +79,14 @@ def sparkline(
     if scale is not None:
         least_span = _LEAST_SPAN * scale
     span = max(high - low, least_span)
+    # The course is in the middle of a span that is wider than it.
     middle = (low + high) / 2.0
     bottom = middle - span / 2.0
     signs = _DIGITS if plain else _BLOCKS
     highest_level = len(signs) - 1
     bars: list[str] = []
     for position, figure in enumerate(figures):
+        # The line is before the bar of the first run that no longer compares.
         if position in breaks:
             bars.append("|")
         if figure is None:
@@ -96,6 +98,7 @@ def sparkline(
         # The small summand is for a share that rounding left just below a level.
         level = int(share * len(signs) + 1e-9)
         bars.append(signs[min(highest_level, max(0, level))])
+    # Cut at the end, as lines of breaks take a place, too.
     return "".join(bars[-width:])
 
 
@@ -120,6 +123,7 @@ def fall_line(metric: str, fall: MainTrend) -> str:
     it is repeated at every merge.
     """
     runs = counted(fall.runs, "run")
+    # The first ten letters are the date.
     if fall.since is not None:
         runs += f" since {fall.since[:10]}"
     return (
@@ -150,8 +154,11 @@ def people_lines(history: History) -> Iterator[str]:
     Where people labelled answers, their figure is the one to trust.
     """
     for position, run in enumerate(history.runs):
+        # Labels of a run: the corrected figure, its interval and the number of labels, in this
+        # order.
         for metric, (corrected, low, high, labels) in run.people.items():
             label_count = counted(round(labels), "label")
+            # A run may have labels of a metric that it has no score of.
             uncorrected = run.scores.get(metric, 0.0)
             yield (
                 f"{metric} at {name_of(history, position)}: {corrected:.3f} ({low:.3f} .. "
@@ -170,6 +177,7 @@ def remarks(history: History) -> Iterator[str]:
     edited: list[str] = []
     lower: list[str] = []
     for position, run in enumerate(history.runs):
+        # Runs before the start are behind a break, whose own sentence is above.
         if run.linked and position > history.start:
             edited.append(name_of(history, position))
         if run.aside:
@@ -180,10 +188,12 @@ def remarks(history: History) -> Iterator[str]:
             "before are shown at the level of the newest cases, linked by what neighbours share"
         )
     if lower:
+        # The first one is named: that is where to look.
         line = f"shown to be lower than the runs before: {lower[0]}"
         if len(lower) > 1:
             line += f", and {len(lower) - 1} later"
         yield line
+    # Below that number even a real fall could not be told from chance.
     if history.followed < history.least:
         runs = counted(history.followed, "comparable run is", "comparable runs are")
         yield f"{runs} followed: a fall shows in {history.least} or more"
@@ -230,8 +240,10 @@ def limit_line(limit: FittedLimit) -> str:
     It is the comment above the limit in a YAML file that people edit.
     """
     cases = counted(limit.cases, "case")
+    # Equal numbers: each case is a cluster of its own, and clusters say nothing.
     if limit.clusters < limit.cases:
         cases += f" in {counted(limit.clusters, 'cluster')}"
+    # Without any noise there is no power to name.
     if limit.noise == 0.0:
         return f"{cases}, all alike in all runs: what changes is not noise"
     power = "too few to show any drop"

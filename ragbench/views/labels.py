@@ -21,6 +21,7 @@ def ask_text(drawn: Drawn) -> str:
 
     Terminal and page show the same.
     """
+    # One pair is enough: the sentence is for all tasks.
     is_paired = any(len(task.answers) > 1 for task in drawn.tasks)
     order = ""
     if is_paired:
@@ -74,9 +75,11 @@ def corrected_text(correction: Correction) -> str:
 
     Whether the runs differ is decided by the labels' interval: people are believed before a judge.
     """
+    # The last columns, of labels and of r, are not needed here.
     metric, judged, judged_ends, corrected, ends, *_ = next(corrected_rows([correction]))
     result = "not shown to differ"
     interval = correction.interval
+    # An interval that holds 0 leaves open which run is better.
     if interval is not None and not interval.low <= 0.0 <= interval.high:
         result = "shown to differ"
     return (
@@ -125,6 +128,7 @@ def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page
     """
     choices: list[dict[str, object]] = []
     for choice in drawn.choices:
+        # As text: the script writes it into the file as it is, without rounding.
         choices.append({**choice._asdict(), "value": f"{choice.value:g}"})
     tasks: list[dict[str, object]] = []
     for task in drawn.tasks:
@@ -132,6 +136,7 @@ def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page
         for answer in task.answers:
             answers.append(_answer_values(drawn, task, answer, shows_judge=shows_judge))
         references: Sequence[str] = ()
+        # What the metric does not read must not sway the label.
         if drawn.reads(Need.REFERENCE):
             references = task.references
         tasks.append({"question": task.question, "references": references, "answers": answers})
@@ -166,9 +171,11 @@ def _answer_values(
     if shows_judge:
         judge = answer.value
     return {
+        # The script adds only the value: key and digest must be as ragbench reads them.
         "line": json.dumps(drawn.line(task, answer)),
         "text": text,
         "judge": judge,
+        # The template shows the run only where the judge's value is shown.
         "run": answer.run,
         "contexts": contexts,
     }

@@ -20,6 +20,7 @@ def metric_columns(form: Form, summaries: Sequence[Summary]) -> list[TableColumn
     for column in METRIC_TABLE:
         if form not in column.forms:
             continue
+        # A value of 0 counts as none: a rare column of zeros says nothing.
         if column.is_rare and not any(column.value(summary) for summary in summaries):
             continue
         columns.append(column)
@@ -53,4 +54,5 @@ def headings_without_room(columns: Sequence[TableColumn]) -> list[str]:
     for column in columns:
         if column.room_rank is not None:
             optional.append((column.room_rank, column.heading))
+    # By rank, the least first.
     return [heading for _, heading in sorted(optional)]

@@ -36,6 +36,7 @@ def report_html(report: Report) -> str:
     notes = list(report.notes)
     warnings: list[str] = []
     if not report.is_comparable:
+        # The first note is the reason: taken out, so that it is not shown twice.
         reason = notes.pop(0)
         warnings.append(f"Not comparable: {reason}")
     document = Document(
@@ -58,6 +59,7 @@ def _metrics_section(report: Report) -> Section:
 
     The others are named below it.
     """
+    # Metrics without a figure would be a row of dashes.
     summaries = [summary for summary in report.summaries if summary.measured]
     columns = metric_columns("terminal", summaries)
     rows: list[Sequence[object]] = []
@@ -65,6 +67,7 @@ def _metrics_section(report: Report) -> Section:
         cells: list[str] = []
         for column in columns:
             cell = metric_cell(column, summary)
+            # Where cases lack a value, the number of all is beside that of the measured.
             if column.is_of_total:
                 cell += f" of {summary.total:,}"
             cells.append(cell)
@@ -90,6 +93,7 @@ def _worst_cases_section(report: Report) -> Section:
     metric: Metric | None = None
     if position is not None:
         metric = report.metrics[position]
+    # From the index, which holds no texts: only the shown cases are read whole.
     lost = [case for case in report.index(position, None) if case.cause in LOSSES]
     lost.sort(key=lambda case: badness(case.value, metric))  # the worst first
     rows: list[Sequence[object]] = []
@@ -123,6 +127,7 @@ def comparison_html(comparison: Comparison) -> str:
     document = comparison_document(comparison)
     sections: list[Section] = []
     for section in document.sections:
+        # The section itself stays, with its lines, and without what a script would unfold.
         sections.append(replace(section, changes=()))
         sections.extend(_changed_section(changes) for changes in section.changes)
     return _notebook_html(replace(document, sections=sections))
@@ -186,6 +191,7 @@ def _without_drawings(section: Section) -> Section:
 
     These hold drawings, which need a page's styles.
     """
+    # A column of drawings has no heading, which tells it apart in any table.
     named = [position for position, column in enumerate(section.columns) if column]
     if len(named) == len(section.columns):
         return section

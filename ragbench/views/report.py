@@ -43,6 +43,7 @@ def shown_columns(metrics: Sequence[Metric]) -> tuple[tuple[str, int], ...]:
     """
     columns: list[tuple[str, int]] = []
     for position, metric in enumerate(metrics):
+        # The position is that among all cells of a row, as left-out metrics have cells, too.
         if metric.definition.deterministic:
             columns.append((metric.name, position))
     return tuple(columns)
@@ -74,6 +75,7 @@ def case_object(row: CaseRow, metrics: Sequence[Metric]) -> dict[str, Any]:
     # A traceback stays in the journal.
     failures = [values_of(failure, "stage type message cause") for failure in row.failures]
     case = {**values_of(row, f"{_CASE} stages"), "scores": scores, "failures": failures}
+    # Only where the RAG was asked repeatedly.
     if row.repeats:
         case["repeats"] = _repeats_object(row, columns)
     case["attribution"] = row.attribution
@@ -125,6 +127,7 @@ def _cell_object(cell: Cell) -> dict[str, Any]:
     """
     cell_object: dict[str, Any] = {"status": cell.status, "value": cell.value}
     if cell.status is not Status.MEASURED:
+        # A failure says more than the reason of the cell.
         reason = cell.reason
         if cell.failure is not None:
             reason = str(cell.failure)
@@ -195,6 +198,7 @@ def report_json(report: Report) -> bytes:
     """
     summaries: list[ReportedMetric] = []
     for summary in report.summaries:
+        # Times would make the file another one in each run.
         if summary.metric.definition.deterministic:
             summaries.append(_reported_metric(summary))
     judging = report.judging
@@ -238,6 +242,7 @@ def sharing_remark(latencies: Sequence[Latency]) -> str | None:
     most = max(latency.sharing for latency in shared)
     cases = counted(most, "case")
     remark = f"up to {cases} shared a call; --batch-size 1 measures each alone"
+    # All stages shared calls: naming them would say nothing.
     if len(shared) < len(latencies):
         stages = [latency.stage for latency in shared]
         remark = f"{', '.join(stages)}: {remark}"
@@ -251,6 +256,7 @@ def timings_json(report: Report) -> bytes:
     """
     summaries: list[dict[str, Any]] = []
     for summary in report.summaries:
+        # Metrics whose values differ on the same inputs, mostly times.
         if not summary.metric.definition.deterministic:
             figures = values_of(summary, "score interval measured total")
             summaries.append({**metric_object(summary.metric), **figures})

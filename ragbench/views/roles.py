@@ -20,6 +20,7 @@ def roles_section(roles: Sequence[FieldRole]) -> Section:
 
     A column that was taken for the wrong field makes every figure wrong: a user can see it here.
     """
+    # With one file the column would repeat one path.
     paths = {role.path for role in roles}
     columns = ["field", "read from", "because of"]
     if len(paths) > 1:

@@ -66,6 +66,7 @@ def run_document(report: Report) -> Document:
     notes = list(report.notes)
     lines: list[str] = []
     if not report.is_comparable:
+        # `is_comparable` is False only with its reason as the first note.
         lines.append(f"Not comparable: {notes.pop(0)}")
     lines.append(_drawn_cases(report.manifest["dataset"]))
     for stage in report.stages:
@@ -76,6 +77,7 @@ def run_document(report: Report) -> Document:
         lines.append(f"{hint}.")
     steady: list[Summary] = []
     for summary in report.summaries:
+        # Metrics of times would change report.md in each run.
         if summary.metric.definition.deterministic:
             steady.append(summary)
     return Document(
@@ -102,6 +104,7 @@ def _drawn_cases(dataset: Mapping[str, Any]) -> str:
         dataset: as the manifest of the run has it.
     """
     cases = counted(dataset["cases"], "case")
+    # Only one of both is set: their options exclude each other.
     if dataset["sample"] is not None:
         return f"{cases}, drawn at random (seed {dataset['seed']})"
     if dataset["limit"] is not None:
@@ -124,13 +127,16 @@ def headline(report: Report) -> str:
     worst = max(losses, key=lambda count: count.cases)
     lost = sum(count.cases for count in losses)
     share = f"{worst.cases / total:.0%}"
+    # Some of these cases were found by an estimate, so the share is one.
     if worst.estimated:
         share += ", estimated"
     cases = f"{worst.cases:,} ({share})"
+    # One cause has all losses: "most" would be wrong.
     if lost == worst.cases:
         verb = "is" if lost == 1 else "are"
         return f"{text} {cases} {verb} lost as “{worst.cause.label}”."
     group = "the largest group"
+    # More than half of the lost ones; less is only the largest group.
     if 2 * worst.cases > lost:
         group = "most"
     return f"{text} {lost:,} are lost, {group} as “{worst.cause.label}”: {cases}."
@@ -156,6 +162,7 @@ def detail_sections(report: Report) -> Iterator[Section]:
 
     They go from results to what the run rests on. Some may be empty: a document leaves those out.
     """
+    # Sections are yielded in the order of the page.
     if report.corrections:
         yield corrected_section(report.corrections)
     yield _gold_section(report.gold)
@@ -171,6 +178,7 @@ def detail_sections(report: Report) -> Iterator[Section]:
     if report.judging is not None:
         yield _judging_section(report.judging)
         yield _steadiness_section(report.judging)
+    # Slices of a metric are there only where cases have tags or languages.
     if any(summary.slices for summary in report.summaries):
         yield _slices_section(report)
     yield _failures_section(report.failures)
@@ -186,6 +194,7 @@ def _gold_section(gold: Mapping[GoldCause, int]) -> Section:
     total = sum(gold.values())
     rows: list[Sequence[object]] = []
     for cause, cases in gold.items():
+        # Cases of every cause together: `gold` holds each case once.
         rows.append((_GOLD_CAUSES[cause], f"{cases:,}", number_text(cases / total)))
     return Section(
         title="Where the gold was",
@@ -233,6 +242,7 @@ def _metrics_sections(summaries: Sequence[Summary]) -> Iterator[Section]:
     yield Section(title="Metrics", columns=headings, rows=rows)
 
     reason_rows: list[Sequence[object]] = []
+    # Metrics with the same reasons share their rows.
     for names, reasons in why_not_measured(summaries):
         metrics = ", ".join(names)
         for reason, count in reasons:
@@ -252,6 +262,7 @@ def unfulfilled_section(unfulfilled: Unfulfilled | None) -> Section:
     The gate's document has the same section.
     """
     title = "Expectations that do not hold"
+    # Without an expectation in the dataset both forms are empty.
     if unfulfilled is None or not unfulfilled.total:
         return Section(title=title)
     rows: list[Sequence[object]] = []
@@ -299,6 +310,7 @@ def _validation_section(table: ValidationTable) -> Section:
     for line in words_lines(table.words, of_run=True):
         # Made for the terminal; here each is a sentence.
         lines.append(f"{line[0].upper()}{line[1:]}.")
+    # The validator judged these cases, and generation gave nothing to set beside its verdict.
     if table.unmatched:
         cases = counted(table.unmatched, "case")
         lines.append(f"Neither an answer nor an abstention, but a verdict: {cases}.")
@@ -314,6 +326,7 @@ def _judging_section(judging: JudgeReport) -> Section:
     judge = judging.judge
     lines: list[str] = []
     models = {"judge": judge["chat"], "embeddings": judge["embeddings"]}
+    # Either may be missing: not each metric needs both.
     for role, model in models.items():
         if model:
             lines.append(f"{role}: {model['model']} at {model['base_url']}")
@@ -325,6 +338,7 @@ def _judging_section(judging: JudgeReport) -> Section:
     rows: list[Sequence[object]] = []
     for line in judging.lines:
         cost = "unknown"
+        # An endpoint without a known price costs an unknown sum, and not 0.
         if line.cost is not None:
             cost = f"{line.cost:.4f}"
         rows.append(
@@ -352,6 +366,7 @@ def _steadiness_section(judging: JudgeReport) -> Section:
     rows: list[Sequence[object]] = []
     for line in judging.lines:
         steadiness = line.steadiness
+        # Judged once: nothing to compare.
         if steadiness is None:
             continue
         rows.append(
@@ -384,6 +399,7 @@ def _slices_section(report: Report) -> Section:
         is_measured = any(part.measured for part in summary.slices)
         if summary.metric.definition.deterministic and is_measured:
             summaries.append(summary)
+    # Columns for as many as the page's width has room for.
     summaries = summaries[:_MOST_SLICED]
     rows: list[Sequence[object]] = []
     # Every summary has the same slices in the same order.
@@ -430,10 +446,12 @@ def _origin_section(manifest: Mapping[str, Any]) -> Section:
     """
     dataset = manifest["dataset"]
     git = manifest["git"]
+    # A dataset of objects in memory has no file.
     source = dataset["source"] or dataset["name"]
     lines = [f"dataset: {source}"]
     for part, fingerprint in manifest["fingerprints"].items():
         lines.append(f"fingerprint of {part}: {fingerprint}")
+    # None outside a repository.
     if git is not None:
         commit = f"commit: {git['commit']}"
         if git["dirty"]:
@@ -468,6 +486,7 @@ def headline_metrics(report: Report) -> list[Summary]:
     whether answers are right, two of retrieval, and one of grounding or abstention.
     """
     summaries = {summary.metric.name: summary for summary in report.summaries if summary.measured}
+    # Metrics that the user chose are all shown.
     if not has_default_metrics(report):
         return list(summaries.values())
     shown_names: list[str] = []
@@ -479,6 +498,7 @@ def headline_metrics(report: Report) -> list[Summary]:
     shown_names.extend(_OF_RETRIEVAL)
     shown_names.extend(_of_grounding_or_abstention(report, summaries))
     named_beside = [name for name in summaries if name not in DEFAULT]
+    # Each once, in this order: the user's own come last.
     shown_names = list(dict.fromkeys([*shown_names, *named_beside]))
     return [summaries[name] for name in shown_names if name in summaries]
 
@@ -491,6 +511,7 @@ def _of_grounding_or_abstention(report: Report, summaries: Mapping[str, Summary]
     """
     for name in _OF_GROUNDING:
         summary = summaries.get(name)
+        # A metric at 1 is as good as can be, and takes no room.
         if summary is not None and summary.score is not None and summary.score < 1:
             yield name
             return
@@ -509,7 +530,9 @@ def unmeasured_text(report: Report) -> str | None:
     groups: list[str] = []
     for names, reasons in why_not_measured(unmeasured):
         texts: list[str] = []
+        # Reasons of one group of metrics, which is named once.
         for reason, count in reasons:
+            # "no case" is a reason without a number.
             if count:
                 texts.append(f"{reason} ({count:,})")
             else:
@@ -532,6 +555,7 @@ def why_not_measured(
     """
     names_by_reasons: dict[tuple[tuple[str, int], ...], list[str]] = {}
     for summary in summaries:
+        # A run without cases has every metric unmeasured, for one reason.
         if summary.measured < summary.total or not summary.total:
             reasons = summary.reasons or (("no case", 0),)
             names_by_reasons.setdefault(reasons, []).append(summary.metric.name)
@@ -577,6 +601,7 @@ def _cause_notes(count: CauseCount) -> Iterator[str]:
 
     They say by which stages it came about, how far it is an estimate, and who decided.
     """
+    # Only where it matters which stage it was: the other causes name theirs.
     if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
         stages: list[str] = []
         for name, cases in count.stages:
@@ -614,12 +639,14 @@ def judge_remarks(judging: JudgeReport) -> Iterator[str]:
     Their verdicts, quotes that they made up, how far several judges agree, and how often they are
     wrong about claims of known truth.
     """
+    # By metric, its sentences together; canaries of all metrics come last.
     for line in judging.lines:
         if line.verdicts:
             yield f"{line.metric}: {_verdicts_text(line.verdicts)}"
         yield from _proof_remarks(line)
         yield from _panel_remarks(line)
     canaries_by_metric: dict[str, list[CanaryLine]] = {}
+    # A metric has a line for each kind of claim.
     for canary_line in judging.canaries:
         canaries_by_metric.setdefault(canary_line.metric, []).append(canary_line)
     for metric, canary_lines in canaries_by_metric.items():
@@ -640,6 +667,7 @@ def _proof_remarks(line: JudgeLine) -> Iterator[str]:
     They name invented quotes, unproved verdicts, and parameters that its endpoint refused.
     """
     if line.fabricated_quotes:
+        # Made-up quotes are a part of all quotes, so there is one at least.
         share = line.fabricated_quotes / line.quotes
         yield (
             f"{line.metric}: {line.fabricated_quotes:,} of {line.quotes:,} quotes of the judge "
@@ -672,6 +700,7 @@ def _panel_remarks(line: JudgeLine) -> Iterator[str]:
             remark += f" ({_verdicts_text(juror.verdicts)})"
         yield remark
     for pair in line.pairs:
+        # Without a case that both judged there is no agreement to name.
         if pair.same is None:  # they share no case
             continue
         cases = counted(pair.cases, "case")
@@ -693,6 +722,7 @@ def _canaries_remark(metric: str, lines: Sequence[CanaryLine]) -> str:
     Args:
         lines: the counts of each kind of claims.
     """
+    # Claims that the judge gave no verdict on are in no figure.
     judged = sum(line.judged for line in lines)
     wrong = sum(line.wrong for line in lines)
     if not judged:
@@ -732,6 +762,7 @@ def operator_rows(table: OperatorTable) -> Iterator[tuple[str, ...]]:
     They show how often each acted, and on what.
     """
     for operator in table.operators:
+        # How often it acted, of the cases that it was given.
         row = [operator.operator, f"{operator.acted:,} of {operator.cases:,}"]
         for field in _OPERATOR_COUNTS.values():
             count: int = getattr(operator, field)
@@ -752,6 +783,7 @@ def operator_remarks(table: OperatorTable) -> Iterator[str]:
         lost = counted(loser.lost_for_good, "gold context")
         examples = ", ".join(loser.examples[:_MOST_EXAMPLES])
         yield f"{loser.operator} lost {lost} that generation was not given (as in {examples})."
+    # Without gold nothing is known of what was kept.
     if table.gold:
         contexts = counted(table.found, "gold context")
         line = f"Of {contexts} that were found, generation was given {table.kept:,}."
@@ -759,11 +791,13 @@ def operator_remarks(table: OperatorTable) -> Iterator[str]:
         if missing:
             line += f" {counted(missing, 'gold context')} never found."
         yield line
+    # Cases without gold, by why they have none.
     for reason, cases in table.no_gold:
         yield f"Nothing is known of the gold of {counted(cases, 'case')}: {reason}."
     for operator in table.operators:
         notes = operator.notes[:_MOST_NOTES]
         all_cases = counted(operator.cases, "case")
+        # Of an operator that acted its notes are sentences of their own.
         if operator.acted:
             for note, cases in notes:
                 yield f"{operator.operator}: {note} ({cases:,} of {all_cases})."
@@ -824,6 +858,7 @@ def stage_counts(stage: StageCount) -> list[tuple[int, str]]:
     done = "done"
     if stage.stage == "generate":
         done = "answered"
+    # The first four are how cases ended, the last two where outcomes are from.
     counts = (
         (stage.measured, done),
         (stage.abstained, "abstained"),

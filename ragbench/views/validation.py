@@ -54,6 +54,7 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
     """
     yield shown_line(f"Query {query_id}: {query}", longest=_LONGEST_QUERY)
     verdict = outcome.value
+    # A validator that failed has an error in place of a verdict.
     if verdict is None:
         reason = "no verdict"
         if outcome.failure is not None:
@@ -76,6 +77,7 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
     yield f"- Answer Present: {presence_text(verdict)}"
     yield from _evidence_lines(verdict)
     yield f"- Retrieval Quality: {verdict.retrieval_quality.value}"
+    # Relevant chunks without the answer: the message says what is missing.
     if verdict.relevant_chunk_ids and not verdict.answer_present:
         yield f"- Note: {shown_line(verdict.message)}"
     for reason in verdict.reasons:
@@ -126,6 +128,7 @@ def self_test_lines(test: SelfTest) -> Iterator[str]:
     yield ""
     yield "no answer: right is a No"
     for kind in near_misses:
+        # Any width that holds the longest name of a kind.
         yield f"  {kind.kind:<20}{_share_text(kind.right)}"
     yield ""
     yield "answer: right is a Yes"
@@ -137,6 +140,7 @@ def self_test_lines(test: SelfTest) -> Iterator[str]:
         yield ""
         yield "wrong, the first of each kind (query <- chunk)"
     for kind in failing:
+        # One example shows what kind of mistake it is.
         first_wrong = kind.wrong[0]
         yield shown_line(f"  {kind.kind}: {first_wrong}", longest=_LONGEST_EXAMPLE)
 
@@ -168,6 +172,7 @@ def _demand_line(demand: RequiredShare, words: Sequence[WordCount]) -> str:
     counts a doubtful Yes like a certain one.
     """
     share = "nothing"
+    # None where no query has the figure: nothing was found that could meet the demand.
     if demand.found is not None:
         share = f"{demand.found:.3f}"
     verdict = "NOT met"
@@ -194,6 +199,7 @@ def _excluded_lines(name: str, count: int, examples: Sequence[str]) -> Iterator[
     yield f"{name}: {count:,}, excluded from every figure"
     for example in examples[:_MOST_EXAMPLES]:
         yield f"  {shown_line(example, longest=_LONGEST_EXAMPLE)}"
+    # The count is of all; the summary has only the first as examples.
     if count > _MOST_EXAMPLES:
         yield f"  ... and {count - _MOST_EXAMPLES:,} more"
 
@@ -214,6 +220,7 @@ def _figure_lines(summary: DumpSummary) -> Iterator[str]:
     for name, value in summary.details.items():
         label = name.replace("_", " ")
         line = f"{label}  {value:,.6g}"
+        # A detail that is a part has its whole beside it.
         whole = _whole_of(name, summary)
         if whole:
             share = value / whole
@@ -239,6 +246,7 @@ def _warning_lines(warnings: Sequence[WarningCount]) -> Iterator[str]:
     if not warnings:
         return
     yield "warnings"
+    # The longest kind gives the width, so that the counts are in line.
     width = max(len(warning.kind) for warning in warnings)
     for warning in warnings:
         query_ids = [shown_line(query_id) for query_id in warning.examples[:_MOST_WARNED_QUERIES]]
@@ -258,6 +266,7 @@ def _whole_of(name: str, summary: DumpSummary) -> float:
         return summary.details.get("quotes", 0.0)
     if name == "unproved":
         return float(summary.queries)
+    # Other details are averages or counts without a whole.
     return 0.0
 
 
@@ -269,6 +278,7 @@ def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
     doctor = summary.doctor
     ranks = [f"{rank}: {count:,}" for rank, count in doctor.answer_ranks.items()]
     yield f"rank of the answer  {', '.join(ranks)}"
+    # Scores of answers are known only where the dump has scores.
     if doctor.cutoffs:
         # Of distances the small ones are the good ones.
         bound = "from"
@@ -284,6 +294,7 @@ def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
         yield _compared_line(doctor.compared)
     if doctor.weakest:
         yield "weakest queries"
+    # The first ones: the summary holds more.
     for weak in doctor.weakest[:_MOST_EXAMPLES]:
         line = f"{weak.query_id} ({weak.answer_probability:.2f}) {weak.query}: {weak.reason}"
         yield f"  {shown_line(line, longest=_LONGEST_QUERY)}"

@@ -15,6 +15,7 @@ def presence_text(verdict: Verdict) -> str:
     number. Where that was never measured, the bare number is shown.
     """
     present = "Yes" if verdict.answer_present else "No"
+    # None where the validator was never measured against labels.
     if verdict.answer_word is None:
         return f"{present}; not measured: the validator says {verdict.answer_probability:.2f}"
     text = f"{present}; {verdict.answer_word.value}"
@@ -36,6 +37,7 @@ def words_lines(words: Sequence[WordCount], *, of_run: bool) -> Iterator[str]:
     for word_count in words:
         line = f"{word_count.word.value} {word_count.count:,}"
         worth = word_count.worth
+        # None where the word was never measured.
         if worth is not None:
             line += f": {worth}"
             worths.append(worth)

@@ -78,11 +78,13 @@ class CaseFiles(ExitStack):
         Returns:
             What takes each case.
         """
+        # Closes the files of an earlier run of the same command, as with repeated asking.
         self.close()
         self.count = 0
         self.page = RunPage(metrics)
         self.columns = shown_columns(metrics)
         self._metric_names = [metric.name for metric in metrics]
+        # In memory up to a size, then on disk by themselves.
         self.table = self.enter_context(SpooledTemporaryFile[bytes](_IN_MEMORY))
         self.judgements = self.enter_context(SpooledTemporaryFile[bytes](_IN_MEMORY))
         self._text = io.StringIO(newline="")
@@ -104,6 +106,7 @@ class CaseFiles(ExitStack):
         Each case is read once for all files: a run may be larger than the memory.
         """
         self.count += 1
+        # The page keeps only what it shows; the row is not held beyond this call.
         self.page.case(row)
         self._text.write(csv_line(self._row_of_case(row)))
         if self._text.tell() > _BUFFERED:
@@ -134,10 +137,12 @@ class CaseFiles(ExitStack):
             row.attribution.decided_by.value,
             _text_cell(row.attribution.reason),
         ]
+        # Of each metric the place of its cell, as not all cells have a column.
         for _, position in self.columns:
             cell = row.cells[position]
             is_measured = cell.status is Status.MEASURED
             fields.append(cell.value if is_measured else cell.status.value)
+        # Only of runs with a validator: others have no such columns.
         if "validate" in row.stages:
             fields.extend(_verdict_fields(row))
         return fields
@@ -153,14 +158,17 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
     """
     names = _file_names(report)
     with ExitStack() as stack:
+        # No collected case: the run was read from its folder, or none was new.
         if cases is None or not cases.count:
             cases = stack.enter_context(CaseFiles())
             add = cases.begin(report.metrics)
             for row in report.rows():
                 add(row)
+        # What is collected must be in the files before they are copied.
         cases.flush()
         cases.page.report = report
         files: dict[str, BinaryIO] = {}
+        # All files take their places together when the block ends.
         for name in names:
             file = written_whole(folder / name, is_table=name == "cases.csv")
             files[name] = stack.enter_context(file)
@@ -171,10 +179,12 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
         files["report.json"].write(report_json(report))
         files["report.md"].write(markdown(run_document(report), level=1).encode())
         files["timings.json"].write(timings_json(report))
+    # Behind the block: the page is a file of its own, written whole or not at all.
     write_html(folder / PAGE, cases.page.page())
     run = RunFolder(path=folder)
     if run.exists:
         with Journal(run.journal) as journal:
+            # The state of the files, by which a later command knows that they are up to date.
             journal.runs.written(_state_of_files(report, folder, journal))
     return [*(folder / name for name in names), folder / PAGE]
 
@@ -235,6 +245,7 @@ def _verdict_fields(row: CaseRow) -> list[object]:
     """
     verdict = row.validation
     if verdict is None:
+        # As many as there are columns, so that later cells stay in theirs.
         return [None] * len(_VERDICT_COLUMNS)
     present = "no"
     if verdict.answer_present:
@@ -286,6 +297,7 @@ def _judgement_lines(row: CaseRow, names: Sequence[str]) -> Iterator[bytes]:
 
     A line has the judgements that a metric's score rests on, so that a reader can check them.
     """
+    # Names and judgements are both in the order of the metrics.
     for name, judgements in zip(names, row.judgements, strict=True):
         if judgements:
             line = {

@@ -58,12 +58,14 @@ def _answering_system(
     Without one, only the chunks of the variants are compared.
     """
     if choice.rag is None and choice.pipeline is None:
+        # Options of a generator without one would be ignored without a word.
         for name, value in (("--rag-args", choice.rag_args), ("--price", choice.price)):
             if value is not None:
                 raise ConfigError(f"{name} needs --rag or --pipeline")
         yield None, None
         return
     manifest = read_manifest(RunFolder(path=run).manifest)
+    # Documents beside the dataset of the run, which a keyword RAG searches.
     documents = DocumentsBeside(manifest.dataset.source)
     chosen = chosen_system(choice.rag, choice.pipeline, choice.rag_args, documents, budget=budget)
     with chosen as system:
@@ -83,6 +85,7 @@ def _price_of_option(text: str) -> Price:
     The amounts are per million tokens.
     """
     prompt_text, comma, answer_text = text.partition(",")
+    # One number: prompts and answers cost the same.
     if not comma:
         answer_text = prompt_text
     prompt_price = amount_of(prompt_text, "--price")
@@ -134,6 +137,7 @@ def command(
       ragbench ablate run --variants variants.yaml --pipeline rag.yaml
     """
     with ExitStack() as stack:
+        # Rerankers of the variants may be the user's code.
         stack.enter_context(console.users_code())
         counter = token_counter(options.counter)
         budget = budget_of(options.max_cost)
@@ -148,6 +152,7 @@ def command(
         store = stack.enter_context(ScoreStore(score_file))
         total = read_manifest(RunFolder(path=run).manifest).dataset.cases
         if options.limit is not None:
+            # For the bar: as many cases as are replayed.
             total = min(total, options.limit)
         metrics: tuple[Metric, ...] | None = None
         if options.metrics is not None:
@@ -165,6 +170,7 @@ def command(
             rag=None if system is None else system.rag,
             price=price,
         )
+        # Nothing is said of scores where no reranker asked for any.
         if store.asked or store.reused:
             console.say(f"{counted(store.asked, 'score')} asked for, {store.reused:,} reused")
     if system is not None:
@@ -201,6 +207,7 @@ def _asks_elsewhere(variants: Sequence[Variant]) -> bool:
     """
     for variant in variants:
         for reranker in rerankers_of(variant.stage):
+            # A reranker of a user need not have the attribute: it counts as asking nothing.
             if getattr(reranker, "asks_elsewhere", False):
                 return True
     return False
@@ -219,6 +226,7 @@ def _nothing_measured(ablation: Ablation) -> bool:
         if answers is None:
             continue
         was_asked = True
+        # A declined answer is an answer: it was asked for and came.
         if answers.answered + answers.declined:
             return False
     return was_asked

@@ -65,6 +65,7 @@ def set_(options: SetOptions, json: JsonOption = False) -> None:
     """
     scores = [read_run(run) for run in options.runs]
     baseline = baseline_of(scores)
+    # All mistakes in --limits before the baseline is written: half of the files would mislead.
     limits = options.limits
     if limits is not None and len(scores) < 2:
         raise ConfigError("--limits needs two or more runs of one system: one shows no noise")
@@ -78,6 +79,7 @@ def set_(options: SetOptions, json: JsonOption = False) -> None:
         command_line = ["baseline", "set"]  # the file names the command that wrote it
         command_line += [run.source for run in scores]
         command_line += ["-o", str(options.out), "--limits", str(limits)]
+        # From the folder of the limits, as they are committed beside the baseline.
         baseline_path = Path(os.path.relpath(options.out, limits.parent)).as_posix()
         text = limits_yaml(fitted, scores, command_line, baseline_path)
         from ragbench_cli.schemas import schema_bytes, schema_line, schema_path
@@ -98,6 +100,7 @@ def set_(options: SetOptions, json: JsonOption = False) -> None:
         console.say(_size_text(baseline))
         for limit in fitted:
             console.say(f"{limit.metric}: {limit_line(limit)}")
+    # The last run stands for all: they are of one system.
     _warn_of_run(scores[-1])
 
 
@@ -178,6 +181,7 @@ def show(
       ragbench baseline show
       ragbench baseline show baselines/pellorin.json --json
     """
+    # A run folder is shown as the baseline that it would become.
     if run_around(file).is_dir():
         baseline = baseline_of([read_run(file)])
     else:
@@ -242,6 +246,7 @@ def _metric_row(metric: dict[str, Any], *, shows_noise: bool) -> list[str]:
         f"{metric['measured']:,}",
     ]
     if shows_noise:
+        # "-" where one run alone is known: noise needs two.
         noise = "-"
         if metric["noise_share"] is not None:
             noise = f"{metric['noise_share']:.0%}"
@@ -271,6 +276,7 @@ def _added_text(added: Added) -> str:
     A level that is shown to have changed is named, because it moves what every later pull request
     is judged by.
     """
+    # From the strongest reason to the weakest: each text supposes that those above do not hold.
     if added.is_known:
         return "This run is in it already: nothing was changed."
     if added.other:
@@ -286,6 +292,7 @@ def _added_text(added: Added) -> str:
             f"{change.metric} went {direction} from {change.before:.3f} to {change.after:.3f} "
             f"(p = {change.p_value:.2g})"
         )
+    # Counted before the last entry is added to the list.
     unnamed = len(added.changes) - len(changes)
     if unnamed:
         changes.append(f"and {unnamed} more")
@@ -295,6 +302,7 @@ def _added_text(added: Added) -> str:
             f"Main is shown to have fallen: {change_text}. The baseline stays, so that later runs "
             "fail where they are no better. Accept the lower level with --accept."
         )
+    # A change must show twice before the runs before it are dropped: it may be chance.
     if added.is_first:
         consequence = (
             "It is averaged with the runs before. If the next run shows it, too, later runs are "
@@ -312,6 +320,7 @@ def _warn_of_run(scores: RunScores) -> None:
 
     The run becomes the baseline all the same.
     """
+    # Of all stages: a case may fail in several.
     failed = sum(stage.failed for stage in scores.stages)
     if failed:
         console.say(
@@ -326,10 +335,12 @@ def _baseline_facts(baseline: Baseline) -> dict[str, Any]:
 
     The screen of ``baseline show`` is drawn from the same object, by its keys.
     """
+    # The runs are in the order in which they were added.
     newest = baseline.made_of[-1]
     return {
         **values_of(baseline, "dataset rag"),
         "commit": newest.commit,
+        # One run with uncommitted changes is enough for figures that no commit explains.
         "dirty": any(run.dirty for run in baseline.made_of),
         "matching": baseline.matching,
         "fingerprints": dict(baseline.fingerprints),
@@ -349,6 +360,7 @@ def _unstable_ids(baseline: Baseline) -> list[str]:
     ids: list[str] = []
     for case in baseline.cases:
         for repeats in case.repeats.values():
+            # Status and value: a failure differs from a score, and reasons do not count.
             outcomes = {(cell.status, cell.value) for cell in repeats.cells if cell is not None}
             if len(outcomes) > 1:
                 ids.append(case.id)
@@ -366,6 +378,7 @@ def _metric_facts(baseline: Baseline, column: MetricColumn) -> dict[str, Any]:
     values_by_case: dict[str, list[float]] = {}
     for position, case_id in enumerate(baseline.table.ids):
         repeats = cells.asked(position).values
+        # A repeat without a value is no observation of the noise.
         values_by_case[case_id] = [value for value in repeats if value is not None]
     components = variance_components(values_by_case)
     return {

@@ -79,10 +79,13 @@ def prune(options: PruneOptions, cache: _CacheOption = None) -> None:
     """
     from ragbench.llm.cache import ResponseCache
 
+    # Compared with the defaults, so that an option added later counts here, too.
     if options == PruneOptions():
         raise ConfigError("choose the entries to remove: --max-mb, --unused-days, --model or --all")
+    # A new cache would be an empty file where the user has mistyped its path.
     with ResponseCache(_cache_path(cache), must_exist=True) as opened:
         removed = opened.prune(
+            # In millions of bytes, as disks are labelled.
             max_bytes=None if options.max_mb is None else options.max_mb * 1_000_000,
             unused_days=options.unused_days,
             model=options.model,
@@ -104,6 +107,7 @@ def _cache_path(cache: Path | None) -> Path:
 
     if cache is not None:
         return cache
+    # The variable of the evaluations, so that both mean the same file.
     setting = os.environ.get("RAGBENCH_LLM_CACHE", DEFAULT_CACHE)
     if setting == "off":
         raise ConfigError("RAGBENCH_LLM_CACHE is off: name a file with --cache")

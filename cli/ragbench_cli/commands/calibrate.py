@@ -68,6 +68,7 @@ def command(
     """
     validator = validator.named
     on = options.on
+    # The block closes the validator, and ends the workers where Ctrl-C is pressed.
     with judging(validator, options.labels, dump, on.engine, quiet=options.quiet) as opened:
         result = calibrate_dump(
             opened.source,
@@ -83,6 +84,7 @@ def command(
         for problem in opened.source.problems:
             console.say(f"malformed: {problem}")
     is_better = result.report.is_better
+    # An older file stays where the new one would be no better.
     if is_better:
         write_whole(options.out, calibration_text(result.report.calibration).encode())
     show(result, partial(_print_calibration, result), json=json)
@@ -126,8 +128,11 @@ def _print_calibration(result: DumpCalibration) -> None:
     if result.malformed:
         typer.echo(f"{result.malformed:,} malformed: skipped")
     typer.echo("")
+    # 24 columns for the names of the rows, 26 for a share with its interval: `_print_rows` has the
+    # same.
     typer.echo(f"{'':24}{'before':26}after, cross-validated")
     _print_rows("answer present", report.answer_before, report.answer_after)
+    # Labels may be of answers alone: then chunks have no figures.
     if report.chunk_before is not None and report.chunk_after is not None:
         _print_rows("relevant chunks", report.chunk_before, report.chunk_after)
     thresholds = report.calibration.thresholds
@@ -169,6 +174,7 @@ def _share_text(quality: Quality, name: str) -> str:
     Args:
         name: "precision" or "recall".
     """
+    # Figures of a quality have the same name with "_interval" behind it.
     value: float | None = getattr(quality, name)
     low, high = getattr(quality, f"{name}_interval")
     if value is None:

@@ -65,6 +65,7 @@ def command(options: CasesOptions, json: JsonOption = False) -> None:
     report = report_of(run)
     limit = options.limit
     if limit is None and options.out is None:
+        # A screen shows the first ones; a dataset that is written has all.
         limit = _LISTED
     count, rows = select_cases(
         report, cause=cause, tag=options.tag, worst=options.worst, limit=limit
@@ -77,6 +78,7 @@ def command(options: CasesOptions, json: JsonOption = False) -> None:
     else:
         draw(_case_lines(report, rows, worst_metric(report, options.worst)))
         text = counted(count, "case")
+        # The count is of all that fit the options, the rows only those within the limit.
         if count > len(rows):
             text += f", {count - len(rows):,} more with --limit"
         console.say(text)
@@ -104,6 +106,7 @@ def _write_cases(run: Path, rows: list[CaseRow], folder: Path, *, is_json: bool)
 
     A case without a reference or gold can never fail there: how many lack it is reported.
     """
+    # An empty dataset would pass every later test.
     if not rows:
         raise DataError(
             [Problem(message="no case of it is as asked: nothing is written", path=str(run))]
@@ -133,6 +136,7 @@ def _case_lines(report: Report, rows: list[CaseRow], metric: int | None) -> Bloc
         metric: the position of the metric whose score is shown; None for none.
     """
     for row in rows:
+        # Without a metric the cause alone is shown.
         score = ""
         if metric is not None:
             score = f"{report.metrics[metric].name} {score_text(row.cells[metric])}"

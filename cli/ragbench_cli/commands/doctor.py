@@ -73,6 +73,7 @@ def command(options: DoctorOptions, model: LLMChoice, json: JsonOption = False) 
 
     asked_for = checks.Checks()
     _refuse_without_dataset(options)
+    # What the user's RAG prints goes to standard error, and not into the JSON.
     with console.users_code():
         if options.rag is not None:
             named = with_mapping(options.rag, options.rag_args, options.service)
@@ -82,6 +83,7 @@ def command(options: DoctorOptions, model: LLMChoice, json: JsonOption = False) 
     if options.dataset is not None:
         fields = mapping(options.field or (), "--field")
         checks.check_dataset(asked_for, options.dataset, options.corpus, fields)
+    # An option about a model means that it is to be checked.
     if options.llm or options.probe or model.model is not None or model.base_url is not None:
         checks.check_llm(asked_for, model, is_probed=options.probe)
     if json:
@@ -93,6 +95,7 @@ def command(options: DoctorOptions, model: LLMChoice, json: JsonOption = False) 
         _print_checks(checks.installation_in_short(installed))
         if asked_for.command:
             typer.echo(f"\n{asked_for.command}")
+    # Absent and doubtful things are no failures.
     if any(check.state == "failed" for check in (*asked_for, *installed)):
         raise typer.Exit(ExitCode.CANNOT_RUN)
 
@@ -116,6 +119,7 @@ def _print_checks(checks: Iterable[DoctorCheck]) -> None:
 
     for check in checks:
         detail, *more_lines = check.detail.splitlines() or [""]
+        # `entry` indents the detail; the state takes the place of the first eight blanks.
         row = entry(check.name, detail, width=17, indent=8)
         typer.echo(f"{check.state:<8}{row.lstrip()}")
         for line in more_lines:

@@ -79,6 +79,7 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
         report = evaluated.report
         folder = evaluated.folder
         dry_run = evaluated.models.dry_run
+        # The estimate is the result: nothing was asked, so there is no report.
         if dry_run is not None:
             from ragbench_cli.models import show_estimate
 
@@ -89,12 +90,14 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
             from ragbench.verbs.label import corrected_report
 
             corrected = corrected_report(report, folder, book)
+            # Notes that the labels added, for standard error: the report has all notes.
             notes_on_labels = corrected.notes[len(report.notes) :]
             report = corrected
         # Without a case in the files the run was complete before, and so may its reports be.
         if files.count or not are_written(report, folder):
             # Cases were collected without labels: what these decide is read from the run.
             write_reports(report, folder, None if book is not None else files)
+    # The file that was just written, byte for byte, so that both are the same.
     if json:
         console.write_json([(folder / "report.json").read_bytes()])
     elif options.quiet:
@@ -102,11 +105,13 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
     else:
         print_report(report, is_full=False)
     invocation = context.ensure_object(Invocation)
+    # The failed cases of this run: --fresh would throw the others away.
     retry_command = partial(invocation.again, "--retry-failed", without="--fresh")
     code, problem = _exit_code_and_problem(report, options.asking.max_error_rate, retry_command)
     if not options.quiet:
         _say_of_labels(notes_on_labels)
         _say_places(report, folder)
+        # The problem names the same command already.
         if "--retry-failed" not in problem:
             place = shlex.quote(str(folder))
             _say_next_step(report, place, retry_command, is_asked=evaluated.asked_a_rag)
@@ -145,6 +150,7 @@ def _check_options(options: EvalOptions) -> None:
         ):
             if value is not None:
                 raise ConfigError(f"{flag} is for a validator: name one with --validate")
+    # The RAG of ragbench.yaml counts as well: repeats are for any that is asked.
     _check_repeats(options, system.rag or configured_rag(options.models.llm.config).spec)
 
 
@@ -163,6 +169,7 @@ def _check_repeats(options: EvalOptions, rag: str | None) -> None:
             "--rag-repeats needs --rag: recorded answers are the same each time, and so are "
             "the cached answers of a pipeline's models"
         )
+    # A dry run asks nothing: how the repeats differ cannot be estimated.
     if options.models.dry_run:
         raise ConfigError(
             "--dry-run cannot be combined with --rag-repeats: estimate one repeat and multiply"
@@ -196,11 +203,13 @@ def _calls_in_flight(option: str | None, of_system: int | None) -> int | None:
     Raises:
         ConfigError: the option is no number above zero.
     """
+    # The user's number goes before the system's own.
     if option is None:
         return of_system
     if option == "auto":
         return None
     calls = 0
+    # `isdecimal` alone would take digits of other scripts, which `int` reads but no user means.
     if option.isascii() and option.isdecimal():
         calls = int(option)
     if calls < 1:
@@ -220,10 +229,12 @@ def _exit_code_and_problem(
     """
     from ragbench.metrics.matching import NOT_COMPARABLE
 
+    # Without a value at all nothing else matters.
     problem = _dead_stages_problem(report) or _valueless_metrics_problem(report, retry_command)
     if problem:
         return ExitCode.CANNOT_RUN, problem
     if max_error_rate is not None:
+        # Of all cases of the dataset, also those that no stage was asked about.
         cases = report.manifest["dataset"]["cases"]
         failing = [stage for stage in report.stages if stage.failed > max_error_rate * cases]
         if failing:
@@ -269,11 +280,13 @@ def _valueless_metrics_problem(report: Report, retry_command: Callable[[], str])
     scoring_failures = [group for group in report.failures if group.stage == "score"]
     lost_metrics: list[str] = []
     for summary in report.summaries:
+        # A declined or unproved answer is a result: the metric has worked.
         with_result = summary.measured + summary.abstained + summary.unproved
         if summary.failed and not with_result:
             lost_metrics.append(summary.metric.name)
     if not scoring_failures or not lost_metrics:
         return ""
+    # The most frequent error alone: a reader mends one thing at a time.
     worst = max(scoring_failures, key=lambda group: group.count)
     return (
         f"{', '.join(lost_metrics)} failed for every case, so that there is no value. "
@@ -309,15 +322,19 @@ def _say_next_step(
     """
     from ragbench.core.attribution import LOSSES
 
+    # Recorded answers that failed stay so; scores and a RAG may succeed the second time.
     if any(is_asked or group.stage == "score" for group in report.failures):
         console.say(f"retry   {retry_command()}")
         return
     labelled_summaries = _summaries_that_need_labels(report)
+    # Also true without such metrics, which the condition below excludes.
     has_no_labels = all(summary.skipped == summary.total for summary in labelled_summaries)
     if report.is_comparable and labelled_summaries and has_no_labels:
         console.say(f"Nothing to compare with: {_lacking_text(report, labelled_summaries)}.")
         if not _has_results(report, "retrieve"):
+            # Nothing was retrieved, so neither a validator nor a judge has chunks to look at.
             console.say(f"next    ragbench report {place}")
+        # The validator has judged already: the next better yardstick is a language model.
         elif report.validation:
             judge_options = "-m support --llm-model MODEL --dry-run"
             console.say(f"next    ragbench eval {place} {judge_options}")
@@ -374,6 +391,7 @@ def _lacking_text(report: Report, summaries: Sequence[Summary]) -> str:
     from ragbench.metrics.plan import NO_REFERENCE
 
     reasons: set[str] = set()
+    # The reasons are texts of skipped cells, known by the constants that they were made of.
     for summary in summaries:
         reasons.update(reason for reason, _ in summary.reasons)
     missing: list[str] = []
@@ -388,6 +406,7 @@ def _lacking_text(report: Report, summaries: Sequence[Summary]) -> str:
         labels.append("relevant contexts")
     if labels:
         missing.append(f"no case has {' or '.join(labels)}")
+    # Without one of these the reasons themselves are shown: other metrics skip for others.
     return ", and ".join(missing) or "; ".join(sorted(reasons))
 
 
@@ -403,6 +422,7 @@ def _evaluate_options(options: EvalOptions, collect: Collect) -> Evaluated:
     from ragbench_cli.models import booked_run
     from ragbench_cli.systems import run_folder
 
+    # Closes models, source and validator in the reverse order, also after an error.
     with ExitStack() as stack:
         opened = _Opened(options, stack)
         system = opened.system
@@ -413,9 +433,11 @@ def _evaluate_options(options: EvalOptions, collect: Collect) -> Evaluated:
             opened.validator,
             metrics=opened.metrics,
             watch=opened.watch,
+            # The dataset is data: an edit of it makes no other version of the project's code.
             leaving_out=[options.cases.dataset],
         )
         folder = run_folder(options.keeping, opened.run_name, project, quiet=options.quiet)
+        # Before the first call: a folder of another dataset must not be written over.
         _check_output(folder, opened.source.info)
         with booked_run(opened.models, system.chats, folder, quiet=options.quiet):
             report = opened.run(folder, collect)
@@ -426,6 +448,7 @@ def _check_output(folder: Path, info: SourceInfo) -> None:
     """Refuses to write into a run that is also read: it would be changed while it is read."""
     if not folder.exists():
         return
+    # The cases and their answers may be of two sources, of which either may be a run.
     for source in (info, info.answers):
         if source is not None and source.form == "run" and folder.samefile(source.path):
             raise ConfigError(f"--out {folder} is the run that is read: choose another folder")
@@ -501,23 +524,29 @@ class _Opened:
         system = options.system
         measuring = options.measuring
         stack.enter_context(console.users_code())  # a file of the user's own may print
+        # First of all: the metrics decide which packages and models are needed.
         models = with_judge(options.models)
         self.metrics = _chosen_metrics(measuring.metrics, models)
+        # Entered before anything is opened, since it notes the files that the system reads.
         self.watch = stack.enter_context(Watch())
         self.stopped = stack.enter_context(console.stop_on_signal())
         self.source = stack.enter_context(opened_source(cases, system, options.records.only))
         info = self.source.info
+        # Known only once the dataset is read: expectations add their metric.
         if info.has_expectations:
             self.metrics = _chosen_metrics(measuring.metrics, models, has_expectations=True)
         is_recorded = bool(info.recorded) and not cases.ask_again
+        # No system and no answers: ragbench.yaml may describe a service.
         if system.rag is None and system.pipeline is None and not is_recorded:
             named = configured_rag(models.llm.config)
             system = structs.replace(system, rag=named.spec, rag_args=named.arguments)
             if system.rag is None:
                 raise no_system(cases, info)
         self.options = structs.replace(options, system=system)
+        # Again, as the RAG of the configuration is known only now.
         _check_repeats(self.options, system.rag)
         self.models = ModelsInUse(models, self.metrics, stack)
+        # None without --validate.
         self.validator: Validator | None = None
         self.make_validator: Callable[[], Validator] | None = None
         """Makes one more on a worker; None where there may be one only."""
@@ -570,6 +599,7 @@ class _Opened:
             from ragbench.workers.engines import import_engine
 
             import_engine(engine)
+        # A validator is built before its packages are known: it names them itself.
         if self.options.measuring.validate is not None:
             self._open_validator(self.options.measuring.validate, stack)
             import_packages_of(self.validator)
@@ -584,6 +614,7 @@ class _Opened:
         from ragbench.stages.rag import chunk_service
 
         rag = self.system.rag
+        # For operators that look for further chunks; not every RAG can be searched so.
         service = None
         if rag is not None:
             service = chunk_service(rag)
@@ -603,6 +634,7 @@ class _Opened:
             name=name, validator_args=measuring.validator_args, calibration=measuring.calibration
         )
         chat = self.models.chat("validate")
+        # `may_be_many` is False for a model that is asked: then workers share this one.
         make, may_be_many = stack.enter_context(validator_maker(choice.named, chat))
         self.validator = make()
         if may_be_many:
@@ -625,9 +657,11 @@ class _Opened:
         system: object = (choice.rag, choice.rag_args)
         if choice.pipeline is not None:
             system = str(choice.pipeline)
+        # Recorded answers and the baseline are told apart by what they read.
         elif choice.rag is None or choice.rag == BASELINE:
             system = self.system.description
         asking = self.options.asking
+        # The order and the conditions below make the digest: with others every run has a new name.
         identity: list[object] = [system, self.selection, asking.top_k]
         source_options = self._source_options()
         if source_options:
@@ -652,6 +686,7 @@ class _Opened:
             source.format,
             sorted(fields.items()),
             source.split,
+            # As a text: the digest of a Path would depend on the system.
             None if source.queries is None else str(source.queries),
             None if source.qrels is None else str(source.qrels),
             source.answers,
@@ -661,6 +696,7 @@ class _Opened:
             records.until,
             *(records.where or ()),
         )
+        # Unset ones are left out, so that an option that is added later changes no name.
         return tuple(value for value in values if value)
 
     def _field_roles(self) -> tuple[FieldRole, ...]:
@@ -671,6 +707,7 @@ class _Opened:
         from ragbench.io.roles import case_roles
 
         roles = self.source.info.roles
+        # Asked again: the recorded answers are not measured.
         if self.options.cases.ask_again:
             return case_roles(roles)
         return roles
@@ -688,6 +725,7 @@ class _Opened:
 
         options = self.options
         judging = self.models.judging
+        # None asks in this process.
         workers: Workers | None = None
         if options.asking.on.engine != "local":
             workers = self._engine_workers()
@@ -706,10 +744,12 @@ class _Opened:
             stopped=self.stopped,
             collect=collect,
         )
+        # Entries have recorded answers, cases alone have none and are asked anew.
         entries: Iterable[Case | Entry] = self.source
         if options.cases.ask_again:
             entries = (entry.case for entry in self.source)
         report = evaluate_repeatedly(entries, request, options.asking.repeats)
+        # Without a judge there is nobody to try.
         if not options.measuring.canaries or judging is None:
             return report
         return self._with_canaries(report, judging, folder)
@@ -768,11 +808,13 @@ class _Opened:
         from ragbench.verbs.report import report_of
 
         measuring = self.options.measuring
+        # Read from the folder, since a run of any length does not fit into memory.
         traces = partial(_stored_traces, folder)
         canaries = plant_for(report.metrics, traces, measuring.canaries, seed=measuring.seed)
         dry_run = self.models.dry_run
         for metric in filter(has_canaries, report.metrics):
             canaries_of_metric = canaries_of(metric, canaries)
+            # A dry run counts the calls that the canaries would cost, and asks nothing.
             if dry_run is not None:
                 dry_run.count(judging, metric, [canary.trace for canary in canaries_of_metric])
             elif len(canaries_of_metric) < measuring.canaries:
@@ -784,6 +826,7 @@ class _Opened:
             return report
         run = report.manifest["fingerprints"]
         judge_canaries(canaries, report.metrics, judging, folder, run=run, stopped=self.stopped)
+        # Read anew: the judge's answers to the canaries are in the folder only now.
         return report_of(folder)
 
     def _engine_workers(self) -> Workers:
@@ -798,6 +841,7 @@ class _Opened:
         on = self.options.asking.on
         system = self.options.system
         check_engine(on.engine)
+        # None: then no worker needs the RAG.
         make_rag = None
         if system.rag is not None and may_be_on_workers(system.rag):
             arguments = json_object(system.rag_args or "{}", "--rag-args")

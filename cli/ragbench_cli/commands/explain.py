@@ -107,10 +107,12 @@ def command(
       ragbench explain reports/pellorin-baseline-1a2b3c4d pto-carryover --replay
     """
     run = run_around(options.run)
+    # Before the report is read: a replay reads the run itself.
     if replaying.replay:
         _replay_run(run, options.case, replaying, as_json=json)
         return
     report = report_of(run)
+    # Labels change causes, so they come before a case is looked for.
     book = options.labelled.book
     if book is not None:
         from ragbench.verbs.label import corrected_report
@@ -124,6 +126,7 @@ def command(
         console.print_json(case_story_object(row, report.metrics))
         return
     _explain_case(row, report, is_full=options.full)
+    # The command line as it was, with --all added.
     if not options.full:
         console.say(f"more: {context.ensure_object(Invocation).again('--all')}")
 
@@ -136,6 +139,7 @@ def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
     Args:
         most: cases of each cause.
     """
+    # In the order of a case's way through the stages.
     worst_rows = dict(worst_by_cause(report, most))
     if as_json:
         worst_ids: dict[Cause, list[str]] = {}
@@ -196,7 +200,9 @@ def _replay_run(run: Path, case: str | None, options: ReplayOptions, *, as_json:
     budget = budget_of(options.max_cost)
     chosen = chosen_system(rag, options.pipeline, rag_args, beside, budget=budget)
     with console.users_code(), chosen as system:
+        # A replay is always of a system that is asked.
         assert system.rag is not None
+        # A pipeline has documents of its own; for others those beside the dataset are tried.
         documents = system.documents or partial(_read_if_there, beside)
         plan = plan_replay(run, case=case, most=options.most, documents=documents)
         with Answering(system.rag) as answering:  # refuses a RAG that cannot be asked so
@@ -225,9 +231,11 @@ def _rag_to_ask(manifest: Manifest, options: ReplayOptions) -> tuple[str | None,
     Raises:
         ConfigError: the run does not tell, as where its answers were recorded.
     """
+    # Arguments of the run belong to its own RAG: with another one they are not mixed.
     if options.rag is not None or options.pipeline is not None:
         return options.rag, options.rag_args
     description = manifest.rag.description
+    # The baseline is no import path: `rag_of` does not know it.
     if description.get("spec") == BASELINE:
         return BASELINE, json.dumps(description.get("arguments") or {})
     runs_rag = rag_of(manifest)
@@ -265,6 +273,7 @@ def _announcement(plan: Replay, name: str, chats: Sequence[Chat]) -> str:
     if plan.tokens is not None:
         tokens = plan.tokens * plan.questions
         text += f", about {tokens:,.0f} tokens"
+    # Each once, in the order of the stages: several stages may share a model.
     models = dict.fromkeys(chat.name for chat in chats)
     if models:
         text += f" of {', '.join(models)}"
@@ -282,8 +291,10 @@ def _try_blocks(case: ReplayedCase) -> Blocks:
         if attempt.cures:
             state = ("cures it", "green")
         right = "unknown"
+        # None where no metric could compare the answer: it may be cured all the same.
         if attempt.right is not None:
             right = f"{attempt.right:.2f}"
+        # An answer, or why there is none.
         answer = attempt.response or attempt.failure or ""
         yield styled(f"  {attempt.change}: ", state, f" (right {right})")
         yield styled((f"    {shown_line(answer, longest=_LONGEST_ANSWER)}", "dim"))
@@ -294,6 +305,7 @@ def _cure_blocks(cases: Sequence[ReplayedCase]) -> Blocks:
 
     The change that cures most cases is the one to make first.
     """
+    # The control without a change comes first; see `cures`.
     rows = [(cure.change, f"{cure.tried:,}", f"{cure.cured:,}") for cure in cures(cases)]
     yield table(("one change at a time", "cases", "cured"), rows)
     yield ""

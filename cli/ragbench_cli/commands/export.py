@@ -50,6 +50,7 @@ def command(options: ExportOptions, json: JsonOption = False) -> None:
     from ragbench.trackers.tracker import TRACKERS
 
     trackers = TRACKERS.targets()
+    # Trackers first: a name of both would be a tracker's.
     if options.to in trackers:
         _send_to_tracker(options, json=json)
         return
@@ -72,6 +73,7 @@ def _send_to_tracker(options: ExportOptions, *, json: bool) -> None:
     from ragbench.ledger.folder import run_around
     from ragbench.verbs.track import track_run
 
+    # Refused before the import of the tracker's package, which takes long.
     if options.out is not None:
         raise ConfigError(
             f"--out names a file, and {options.to} is a tracker: leave out --out. Its address is "
@@ -118,6 +120,7 @@ def _write_format(options: ExportOptions, *, json: bool) -> None:
         console.say(f"{counted(exported.written, 'case')} written")
         for reason, count in exported.left_out.items():
             console.say(f"{count:,} left out: {reason}")
+    # In both forms: JSON is on standard output, the warning beside it.
     if exported.unfinished:
         console.say(
             f"Warning: the run was interrupted: {counted(exported.unfinished, 'case')} not asked "

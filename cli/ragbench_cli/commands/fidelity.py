@@ -137,6 +137,7 @@ def _figure_rows(result: Fidelity) -> Iterator[tuple[str, str]]:
     yield "made-up", _questions_text(made)
 
     tau = f"{number_text(result.tau.value)} ({range_text(result.tau)})"
+    # The last draw has the most questions: halves of all.
     half_tau = result.draws[-1].tau
     yield "tau", f"{tau}; halves of the real questions reach {half_tau:.2f}"
 
@@ -174,10 +175,12 @@ def _choice_text(result: Fidelity) -> str:
 
     It is the price of trusting made-up questions: the MRR that real users lose.
     """
+    # Several may be as good: the first is named, the others are counted.
     retriever, *equally_good = result.chosen
     choice = f"'{retriever}'"
     if equally_good:
         choice += f" or {len(equally_good):,} more, as good to them,"
+    # Both choose the same one alone: nothing is lost.
     if result.chosen == (result.best,):
         return f"{choice} by both"
     cost = number_text(result.cost.mean)
@@ -192,6 +195,7 @@ def _verdict_text(result: Fidelity) -> str:
     """
     made = f"these {result.made.questions:,}"
     half = result.draws[-1]
+    # Without any difference between retrievers there is no order to compare.
     if result.tau.value is None:
         return "Cannot tell: one of the sets finds every retriever equally good."
     if result.worth is Worth.CANNOT_TELL:
@@ -199,6 +203,7 @@ def _verdict_text(result: Fidelity) -> str:
             f"Cannot tell: halves of the {result.real.questions:,} real questions do not agree on "
             f"these retrievers themselves (tau {half.tau:.2f}). Collect more real ones."
         )
+    # None: even the largest draw of real questions is no better.
     if result.equals is None:
         return f"{half.questions:,} real questions, half of yours, rank no better than {made}."
     if result.worth is Worth.SOME:
@@ -210,6 +215,7 @@ def _verdict_text(result: Fidelity) -> str:
         if draw_of_size.questions <= 10 and draw_of_size.better > 0.5
     ]
     largest = few_and_better[-1]
+    # Draws of up to ten questions have these two sizes.
     number = {5: "Five", 10: "Ten"}[largest.questions]
     return (
         f"{number} real questions rank retrievers better than {made} ({largest.better:.0%} of "

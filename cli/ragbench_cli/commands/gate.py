@@ -146,9 +146,11 @@ def _write_problem(output: GateOutput, message: str) -> None:
     from ragbench.io.atomic import write_whole
     from ragbench.views.gate import github_error, junit_error, unjudged_document
 
+    # The files are read by others: in them, too, a key must not be.
     message = mask_text(message)
     if output.junit is not None:
         write_whole(output.junit, junit_error(message))
+    # The marker lets the comment on a pull request be found and replaced.
     output.write(lambda: unjudged_document(message), marker="<!-- ragbench-gate -->\n\n")
     if output.annotations is not None:
         console.say(github_error(message).rstrip("\n"))
@@ -162,6 +164,7 @@ def _demanded_config(options: GateOptions) -> GateConfig:
     from ragbench.gate.config import OPTIONS, demanded
 
     asks_again = options.settle or options.reask_baseline
+    # Options of asking again without an option that asks would be ignored.
     has_stray_options = options.ask is not None and not asks_again
     has_stray_limit = options.max_asked is not None and not options.settle
     if has_stray_options or has_stray_limit:
@@ -179,6 +182,7 @@ def _demanded_config(options: GateOptions) -> GateConfig:
         labels=options.labelled.labels or (),
         **limits,
     )
+    # Both change the figures of a check: their effects could not be told apart.
     if options.settle and config.labels:
         raise ConfigError(
             "--rerun-inconclusive asks the systems again, --labels people: choose one"
@@ -194,6 +198,7 @@ def _judged_run(options: GateOptions, config: GateConfig) -> GateResult:
     """
     from ragbench.verbs.gate import gate_run
 
+    # The usual gate: stored scores are compared, and nobody is asked.
     if not (options.settle or options.reask_baseline):
         return gate_run(options.run, config)
     from ragbench_cli.settle import reasked_baseline, settled_gate  # few gates ask a system

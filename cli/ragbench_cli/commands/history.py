@@ -58,6 +58,7 @@ def _history_blocks(history: History) -> Blocks:
     for metric in history.metrics:
         if metric.fall is not None:
             falls.append((fall_line(metric.metric, metric.fall), "red"))
+        # Such metrics have no row in the table, and are named below it.
         if not _is_measured(metric):
             unmeasured.append(metric.metric)
     yield from paragraph("fell", falls)
@@ -91,10 +92,12 @@ def _history_table(history: History) -> Table:
 
     metrics = [metric for metric in history.metrics if _is_measured(metric)]
     longest_name = max((len(metric.metric) for metric in metrics), default=0)
+    # What the other columns leave of the screen's width.
     width = console.data_console().width - longest_name - _FIGURES_WIDTH - _REST_WIDTH
     break_places = [history_break.at for history_break in history.breaks]
     rows: list[Sequence[Cell]] = []
     for metric in metrics:
+        # Runs without a value of this metric are left out: the first that has one is "first".
         figures = [figure for figure in metric.figures[history.start :] if figure is not None]
         oldest = "-"
         newest = "-"
@@ -112,10 +115,12 @@ def _history_table(history: History) -> Table:
             scale=metric.scale,
             breaks=break_places,
             width=max(_LEAST_WIDTH, width),
+            # Terminals without these signs get digits.
             plain=not can_show("▁"),
         )
         rows.append((metric.metric, oldest, newest, change, (mark, "red"), line))
     history_table = table(("metric", "first", "last", "change", "", "runs"), rows)
+    # `table` puts all columns but the first to the right; a line is read from the left.
     history_table.columns[-1].justify = "left"
     return history_table
 

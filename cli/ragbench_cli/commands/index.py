@@ -95,6 +95,7 @@ def command(options: IndexOptions, json: JsonOption = False) -> None:
     tasks = (options.corpus is not None, options.list_, options.check, options.drop is not None)
     if tasks.count(True) > 1:
         raise ConfigError("give one of CORPUS, --list, --check and --drop")
+    # A task on what is stored: nothing is indexed.
     if options.corpus is None:
         _without_corpus(options, json=json)
         return
@@ -110,6 +111,7 @@ def command(options: IndexOptions, json: JsonOption = False) -> None:
         overlap=options.chunk_overlap,
         counter=token_counter(options.counter),
     )
+    # The readers, chunkers and embedders may be the user's own code: its errors are shown so.
     with console.users_code(), _index_progress(shown=not options.quiet) as (progress, count):
         result = index(
             options.corpus,
@@ -141,6 +143,7 @@ class _DocumentBar:
         The number of all documents comes later, by `set_total`.
         """
         self._bars = bars
+        # 0 is not known yet.
         self._total = 0
 
     def advance(self, *, documents: int, **_: int) -> None:
@@ -169,6 +172,7 @@ def _index_progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[
         with console.progress(shown=shown) as bars:
             bar = _DocumentBar(bars)
             yield bar.advance, bar.set_total
+    # The bars are closed by then, so that the message is below them.
     except KeyboardInterrupt:
         raise InterruptedRunError(
             "embedded chunks are kept; the same command continues. Until it is through, the "
@@ -210,6 +214,7 @@ def _index_notes(result: IndexResult, *, is_named: bool) -> Iterator[str]:
     if not files:
         return
     suffixes = [Path(name).suffix.lower() for name in files]
+    # Of files that an extra would read, the note names the extra.
     convertible = len([suffix for suffix in suffixes if suffix in CONVERTED])
     install = ""
     if convertible:
@@ -252,6 +257,7 @@ def _print_collection(database: Database, name: str, *, json: bool) -> None:
         info = collection.info()
         chunks = collection.count()
     if json:
+        # A store without words of its own has them counted by ragbench, "here".
         place_of_words = "store"
         if info.words is None:
             place_of_words = "here"
@@ -263,6 +269,7 @@ def _print_collection(database: Database, name: str, *, json: bool) -> None:
             "complete": info.complete,
             "words": place_of_words,
         }
+        # One object for each collection, so that lines can be read one by one.
         console.print_json(row, in_lines=False)
         return
     line = (
@@ -281,6 +288,7 @@ def _drop_collection(database: Database, name: str) -> None:
 
     Other writers are kept out meanwhile.
     """
+    # Asked first: stores differ in whether they refuse to drop what is not there.
     names = database.collections()
     if name not in names:
         existing = "it holds none"

@@ -64,12 +64,14 @@ def write_scaffold(
     files_to_write: dict[str, bytes] = {}
     for name, template in template_names.items():
         files_to_write[name] = (templates / template).read_bytes()
+    # Given content goes before a template of the same name.
     if contents is not None:
         files_to_write.update(contents)
     files_to_write = _with_schemas(files_to_write)
     written: list[str] = []
     existing: list[str] = []
     for name, content in files_to_write.items():
+        # What the user has edited stays, unless he asks for a new beginning.
         if (folder / name).exists() and not force:
             existing.append(name)
             continue
@@ -88,6 +90,7 @@ def _with_schemas(contents: Mapping[str, bytes]) -> dict[str, bytes]:
 
     files: dict[str, bytes] = dict(contents)
     for name in SCHEMAS:
+        # Only for files that this project has.
         content = contents.get(f"{name}.yaml")
         if content is not None:
             files[f"{name}.yaml"] = schema_line(name).encode() + content
@@ -128,6 +131,7 @@ def command(options: InitOptions, json: JsonOption = False) -> None:
       ragbench init --post-retrieval
       ragbench init --measured run-1 --measured run-2
     """
+    # Checked before anything is written: a project of half its files helps nobody.
     extras = list(options.extras or ())
     if options.post_retrieval and (extras or options.measured):
         raise ConfigError("--post-retrieval writes one file alone: leave out --with and --measured")
@@ -139,6 +143,7 @@ def command(options: InitOptions, json: JsonOption = False) -> None:
     contents: dict[str, bytes] = {}
     if options.measured:
         contents = _baseline_files(options.measured)
+    # An operator file goes into a project that exists: it is written alone.
     if options.post_retrieval:
         extras = ["post-retrieval"]
     written, existing = write_scaffold(
@@ -148,6 +153,7 @@ def command(options: InitOptions, json: JsonOption = False) -> None:
         contents=contents,
         is_project=not options.post_retrieval,
     )
+    # Paths alone on standard output, for a pipe; the sentences below are on standard error.
     paths = "".join(f"{folder / name}\n" for name in written)
     result = {"folder": str(folder), "written": written, "left": existing}
     show(result, partial(typer.echo, paths, nl=False), json=json)
@@ -193,6 +199,7 @@ def _say_next(folder: Path, *, pipeline: bool) -> None:
     import shlex
 
     steps: list[str] = []
+    # In the present folder there is nothing to change to.
     if folder != Path():
         steps.append(f"cd {shlex.quote(str(folder))}")
     steps.append("ragbench eval data --rag my_rag.py:MyRAG --out reports/ragbench")

@@ -69,6 +69,7 @@ def command(options: JudgeCardOptions, judge: JudgeChoice, json: JsonOption = Fa
     metric = parse_metric(options.metric)
     probes = probes_named(options.probes.split(","))
     selection = Selection(limit=options.limit, sample=options.sample, seed=options.seed)
+    # Read whole, so that a sample is drawn of all claims.
     claims = tuple(selection.apply(read_labels(options.labels, metric.name)))
     choice = ModelChoice(**structs.asdict(judge), repeats=options.repeats)
     with console.stop_on_signal() as stopped, ExitStack() as stack:
@@ -77,6 +78,7 @@ def command(options: JudgeCardOptions, judge: JudgeChoice, json: JsonOption = Fa
         dry_run = models.dry_run
         if judging is None:
             raise ConfigError(f"{metric.name} asks no model: there is no judge to measure")
+        # The calls are counted by the same code that makes them.
         if dry_run is not None:
             rehearse_card(claims, metric, judging, dry_run, probes=probes)
             show_estimate(dry_run.estimate(), dry_run.cases, as_json=json)
@@ -177,6 +179,7 @@ def _figure_rows(card: JudgeCard) -> Iterator[tuple[str, str]]:
     quotes = card.fabricated_quotes
     yield "invented quotes", f"{_figure_text(quotes)}, {quotes.count:,} quotes"
     yield "support unproved", f"{_figure_text(card.unproved)}, {card.unproved.count:,} verdicts"
+    # Some endpoints report neither: one number alone could not be priced.
     if card.prompt_tokens is None or card.completion_tokens is None:
         yield "tokens a verdict", "not reported by the endpoint"
     else:
@@ -203,6 +206,7 @@ def _probe_text(probe: ProbeFigure) -> str:
     A probe changes a claim in a way that should not matter. Order and padding can move the verdict
     either way; an instruction in a text asks for a better one, so that only raised ones count.
     """
+    # A probe without a claim is not one that moved nothing.
     if not probe.count:
         return "- (no claim that it could be tried on)"
     text = f"{probe.share:.3f}"
@@ -210,6 +214,7 @@ def _probe_text(probe: ProbeFigure) -> str:
         text += f" ({probe.low:.3f} .. {probe.high:.3f})"
     verb = "raised" if probe.is_injection else "changed"
     text += f", {probe.hits:,} of {probe.count:,} verdicts {verb}"
+    # An injection counts only raised verdicts already.
     if not probe.is_injection and probe.changed:
         text += f", {probe.raised:,} upwards"
     if probe.unproved:
@@ -223,6 +228,7 @@ def _print_table(card: JudgeCard) -> None:
     What is off the diagonal says in which direction the judge is wrong.
     """
     names = [level.replace("_", " ") for level in card.table.levels]
+    # Two blanks between columns; all are as wide as the longest name.
     width = max(len(name) for name in names) + 2
     corner = "people / judge"
     headings = [f"{name:>{width}}" for name in names]
@@ -239,6 +245,7 @@ def _figure_text(figure: CardFigure) -> str:
     """
     if figure.value is None:
         return "-"
+    # Too few claims for an interval.
     if figure.low is None:
         return f"{figure.value:.3f}"
     return f"{figure.value:.3f} ({figure.low:.3f} .. {figure.high:.3f})"

@@ -81,9 +81,11 @@ def command(options: LabelOptions, json: JsonOption = False) -> None:
         seed=options.seed,
         stratified=options.stratified,
     )
+    # The page is labelled in a browser, without a session here.
     if options.page is not None:
         _write_page(options.page, drawn, options)
         return
+    # Labels need a name to be told apart from other people's; a container may have no login.
     login = os.environ.get("USER") or os.environ.get("USERNAME") or "somebody"
     session = Session(drawn, options.output, options.by or login, shows_judge=options.show_judge)
     is_done = session.run()
@@ -136,6 +138,8 @@ class Session:
         self.by = by
         self.shows_judge = shows_judge
         labelled = {label.item for label in self.book().labels if by in ("", label.by)}
+        # Of all drawn answers, also those that earlier sessions have labelled: a person sees the
+        # whole.
         self._total = 0
         self._open: list[tuple[LabelTask, Judged]] = []
         """The answers that have no label yet, in the order in which they are shown."""
@@ -184,14 +188,19 @@ class Session:
         keys = _pressed_keys()
         is_long = False
         while self.left:
+            # The labels of this session are of the first open answers, so their number is the next
+            # one's place.
             task, answer = self._open[len(self._ends_before)]
             self._show_task(task, answer, is_long=is_long)
+            # The end of the input stops as q does.
             key = next(keys, "q")
             if key == "q":
                 return False
+            # Any other key takes the short form back.
             is_long = key == "m"
             if key == "u" and self._ends_before:
                 end = self._ends_before.pop()
+                # The label is the file's last line: the file is cut where it began.
                 with self.path.open("r+b") as file:
                     file.truncate(end)
             elif key in values or key == "s":
@@ -212,6 +221,8 @@ class Session:
         try:
             with open_private(self.path, "a+b") as file:
                 end = file.tell()
+                # Noted before the line is written, so that undoing also takes a line end that is
+                # added here.
                 self._ends_before.append(end)
                 if end:
                     file.seek(-1, os.SEEK_END)
@@ -229,6 +240,7 @@ class Session:
         something else.
         """
         console.data_console().clear()
+        # The answer that is labelled now, counted from 1.
         place = self._total - self.left + 1
         typer.echo(f"{place:,} of {self._total:,}  {self.drawn.metric.name}  by {self.by}")
         _print_block("Question", task.question)
@@ -255,10 +267,12 @@ class Session:
 
         The answer to label is marked.
         """
+        # A single answer has no side, and no mark.
         if len(task.answers) == 1:
             _print_block("Answer", answer.answer)
             return
         for side, shown in zip(("left", "right"), task.answers, strict=False):
+            # By identity: both answers may have the same text.
             mark = "   <- this one" if shown is answer else ""
             _print_block(f"Answer on the {side}{mark}", shown.answer)
 
@@ -282,6 +296,7 @@ def _pressed_keys() -> Iterator[str]:
     Nothing more comes after Ctrl-C or the end of input.
     """
     if not sys.stdin.isatty():
+        # A closed standard input can be read no more.
         if not sys.stdin.readable():
             raise ConfigError("there is no terminal to label in: write a page with --page FILE")
         while letter := sys.stdin.read(1):

@@ -135,10 +135,12 @@ def _questions_of_options(query: str | None, questions: str | None) -> list[_Que
     if questions == "-":
         return _questions_of_lines(sys.stdin.read(), "<stdin>")
     if questions is not None:
+        # A text file holds a question a line; other files are datasets, read by their form.
         if questions.endswith(".txt") and Path(questions).is_file():
             text = Path(questions).read_text("utf-8-sig", errors="replace")
             return _questions_of_lines(text, questions)
         return [_Question(case.id, case.query) for case in read_cases(questions)]
+    # In a pipe without "-" the command would wait for ever.
     if not sys.stdin.isatty():
         raise ConfigError("there is no question: give one, or --questions FILE ('-' for lines)")
     return None
@@ -158,12 +160,14 @@ def _questions_of_lines(text: str, name: str) -> list[_Question]:
         if not line:
             continue
         row: dict[str, Any] = {"query": line}
+        # A question in plain text does not begin with a brace.
         if line.startswith("{"):
             row = {}
             with suppress(Exception):  # whatever it raises, the line is reported below
                 row = json.loads(line)
         query = row.get("query")
         if isinstance(query, str):
+            # Either name of an id; else the number of the line, which is unique.
             id_ = row.get("id", row.get("query_id", number))
             questions.append(_Question(str(id_), query))
         else:
@@ -193,6 +197,7 @@ def _why_nothing(settings: RetrievalSettings) -> str:
     Without a threshold of the user's, dense search leaves out what scores less than an unrelated
     text, and sparse search what shares no word.
     """
+    # The user's own threshold is the first suspect.
     if settings.score_threshold is not None:
         return f"No results: no chunk scored at least {settings.score_threshold:g}."
     no_word = "no chunk shares a word with the question"
@@ -201,6 +206,7 @@ def _why_nothing(settings: RetrievalSettings) -> str:
     reasons = "no chunk's vector scores 0 or more, the score of an unrelated text"
     if settings.strategy == "hybrid":
         reasons += f", and {no_word}"
+    # Below every cosine: nothing is left out then.
     return f"No results: {reasons}. --score-threshold -9 shows the nearest anyway."
 
 
@@ -228,9 +234,11 @@ def _printed_rows(
     """
     scores = searcher.strategy.score_meaning
     is_said = False
+    # Read a batch at a time: questions may be typed while earlier ones are answered.
     while batch := list(islice(questions, batch_size)):
         rankings = searcher.ask([question.text for question in batch])
         for question, chunks in zip(batch, rankings, strict=True):
+            # Emptied once it is printed: the reason is the same for every question.
             if why_nothing and not chunks:
                 console.say(why_nothing)
                 why_nothing = ""
@@ -242,6 +250,7 @@ def _printed_rows(
                     typer.echo(f"score: {scores.meaning}")
                     is_said = True
                 _print_chunks(chunks, heading=question.text if is_headed else "")
+            # The row is yielded after it is printed: who reads on decides whether there is a next.
             yield row
 
 
@@ -251,6 +260,7 @@ def _about_chunk(chunk: Chunk) -> str:
     It shows where the text is from, and which fields a filter could use.
     """
     parts: list[str] = []
+    # A chunk that is a whole document has its id already above.
     if chunk.document_id not in (None, chunk.id):
         place = str(chunk.document_id)
         if chunk.start is not None:

@@ -57,6 +57,7 @@ def metrics(json: JsonOption = False) -> None:
 
     definitions_by_group: dict[Group, list[MetricDefinition]] = {}
     for definition in definitions():
+        # Within a group the order of the registry stays.
         definitions_by_group.setdefault(definition.group, []).append(definition)
     lines = _metric_lines(definitions_by_group)
     _print_listing([_metric_object(definition) for definition in definitions()], lines, json=json)
@@ -123,6 +124,7 @@ def _metric_summary(definition: MetricDefinition) -> str:
     from ragbench.core.metric import Direction
 
     notes: list[str] = []
+    # Parameters, extra and direction in brackets: most metrics have none of them.
     if definition.direction is not Direction.HIGHER:
         notes.append(_better_text(definition))
     for parameter in definition.parameters:
@@ -184,6 +186,7 @@ def _metric_facts(definition: MetricDefinition) -> list[tuple[str, str]]:
 
     They are what the list has no room for: range, needs, cost, parameters, source.
     """
+    # The order of the rows is that of a reader's questions: range, needs, cost, then how to set it.
     value_range = _range_text(definition)
     if definition.unit:
         value_range += f" {definition.unit}"
@@ -209,6 +212,7 @@ def _metric_facts(definition: MetricDefinition) -> list[tuple[str, str]]:
         facts.append(("also", ", ".join(definition.aliases)))
     if definition.extra:
         facts.append(("needs", f"pip install 'ragbench[{definition.extra}]'"))
+    # A metric without a paper is known by where its function is.
     facts.append(("source", definition.citation or definition.scorer))
     return facts
 
@@ -286,11 +290,13 @@ def dumps(json: JsonOption = False) -> None:
     data: list[dict[str, str]] = []
     for form in forms().values():
         data.append({"name": form.name, "summary": form.summary, "example": form.example})
+    # Rankings without texts come behind the forms that a validator can judge.
     for name, (summary, example) in RANKED.items():
         data.append({"name": name, "summary": summary, "example": example})
     entries: list[tuple[str, str]] = []
     for form_data in data:
         entries.append((form_data["name"], form_data["summary"]))
+        # An empty name puts the example below the summary, in the same column.
         entries.append(("", f"such as {form_data['example']}"))
     _print_listing(data, _entry_lines(entries, width=14), json=json)
 
@@ -308,6 +314,7 @@ def exports(json: JsonOption = False) -> None:
 
     summaries: dict[str, str] = {}
     for name in EXPORTS.targets():
+        # Loaded one by one for their docstrings, which are the summaries.
         summaries[name] = _unmarked(summary_of(EXPORTS.load(name)))
     data = [{"name": name, "summary": summary} for name, summary in summaries.items()]
     _print_listing(data, _entry_lines(summaries.items(), width=10), json=json)
@@ -329,6 +336,7 @@ def pipeline(json: JsonOption = False) -> None:
     from ragbench.search.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
 
     schema = pipeline_schema()
+    # In the order in which a question passes them; orchestration is around all.
     sections = {
         "pre_retrieval": QUERY_TRANSFORMS,
         "retrieval": RETRIEVALS,
@@ -347,6 +355,7 @@ def _pipeline_lines(schema: dict[str, Any], sections: Mapping[str, Registry]) ->
         schema: of a pipeline file, with the settings of indexing.
         sections: the implementations of each other stage, by the section of the file.
     """
+    # Indexing has settings of its own; the other stages have kinds with settings.
     yield "indexing"
     for name, setting in schema["properties"]["indexing"]["properties"].items():
         yield entry(name, _unmarked(setting.get("description", "")))
@@ -390,6 +399,7 @@ def schema(
     from ragbench.safe_text import listed_names
     from ragbench_cli.schemas import SCHEMAS, schema_bytes
 
+    # The name of the file is as good as that of the kind.
     key = name.replace("-", "_").removesuffix(".yaml")
     if key not in SCHEMAS:
         raise ConfigError(f"no file '{name}' has a schema.{listed_names(key, list(SCHEMAS))}")
@@ -405,6 +415,7 @@ def _stage_text(target: object) -> str:
 
     settings: list[str] = []
     for name, schema in schema_of_settings(target).get("properties", {}).items():
+        # A default of None is a default, so the key decides and not the value.
         if "default" in schema:
             settings.append(f"{name}={_value_text(schema['default'])}")
         else:
@@ -504,6 +515,7 @@ def operator(
     if full_name not in registries:
         raise ConfigError(f"unknown operator '{name}'.{listed_names(name, sorted(registries))}")
     registry = registries[full_name]
+    # The registry knows a reranker without the prefix; the user is shown the full name.
     registered_name = full_name
     if registry.kind == "rerankers":
         registered_name = full_name.removeprefix("rerank.")
@@ -535,6 +547,7 @@ def _operator_lines(description: dict[str, Any]) -> Iterator[str]:
         description: as ``--json`` prints it; its settings are a JSON schema.
     """
     schema = description["settings"]
+    # Required settings have no default to show.
     required = schema.get("required", ())
     yield entry(description["name"], _unmarked(description["summary"]), indent=0)
     if description["needs"]:
@@ -555,6 +568,7 @@ def _setting_text(setting: dict[str, Any], *, needed: bool) -> str:
     kind = _kind_text(setting)
     if needed:
         kind = f"{kind} (required)"
+    # A setting may be optional without a default.
     elif "default" in setting:
         kind = f"{kind} (default {_value_text(setting['default'])})"
     return f"{kind}. {_unmarked(setting.get('description', ''))}"
@@ -565,6 +579,7 @@ def _kind_text(schema: dict[str, Any]) -> str:
 
     Users of YAML need not know schemas.
     """
+    # From the narrowest form to the widest: a schema may have a type beside its choices.
     if "enum" in schema:
         values = [str(value) for value in schema["enum"]]
         return f"one of {', '.join(values)}"

@@ -50,6 +50,7 @@ def command(options: TuneOptions, where: CollectionChoice, json: JsonOption = Fa
       ragbench tune-search postgresql://localhost/app --collection docs --field text=body \
         --embedder openai:text-embedding-3-small --questions cases.jsonl --measure recall
     """
+    # Read before the store is opened: a mistake in the file costs no connection.
     cases = list(read_cases(options.questions))
     choice = SearchChoice(
         store=options.store,
@@ -79,12 +80,15 @@ def _print_tuning(tuning: Tuning) -> None:
     if tuning.skipped:
         heading += f" ({tuning.skipped:,} more have no gold that can be compared)"
     typer.echo(f"{heading}\n")
+    # A setting may have several of the marks.
     marks = (("best", tuning.best), ("now", tuning.present), ("take", tuning.chosen))
     rows: list[list[str]] = []
     for setting in tuning.settings:
         difference = ""
+        # The best differs from itself by nothing.
         if setting.name != tuning.best:
             difference = range_text(setting.difference, sign=True)
+        # Only an approximate search has an overlap with the exact one.
         overlap = "" if setting.overlap is None else number_text(setting.overlap.mean)
         setting_marks = [mark for mark, name in marks if name == setting.name]
         rows.append(

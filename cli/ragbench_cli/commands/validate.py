@@ -99,17 +99,21 @@ def command(options: ValidateOptions, dump: DumpChoice, validator: CalibratedCho
     """
     from ragbench.verbs.validate import validate_dump
 
+    # The default is replaced by whichever validator this machine can run.
     is_auto = validator.name == DEFAULT_VALIDATOR
     if is_auto:
         validator = validator.named
     if options.self_test:
         _show_self_test(validator, options.dump, options.limit or _SELF_TEST, json=options.json)
         return
+    # "-" is standard output, where only JSON can hold verdicts one by one.
     if str(options.out) == "-":
         options = replace(options, out=None, json=True)
     out = options.out
+    # The file would be cut before it is read.
     if out is not None and _is_same_file(out, Path(options.dump)):
         raise ConfigError(f"--out {out} is the dump itself: choose another file")
+    # The model is slow: a user who did not choose it learns of the quick one.
     if is_auto and validator.name == "local" and not options.quiet:
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
@@ -144,6 +148,7 @@ def command(options: ValidateOptions, dump: DumpChoice, validator: CalibratedCho
             advance=_progress_of_dump(opened.bars, options, opened.source),
         )
     _write_summary(summary, options, page)
+    # Before the demands: without a verdict nothing was checked.
     if not summary.queries:
         console.say("Error: no query could be judged.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
@@ -166,6 +171,7 @@ def _dump_page(options: ValidateOptions) -> DumpPage | None:
 
     With ``--baseline`` it has the verdicts on the earlier dump beside them.
     """
+    # Nothing is collected without a page: a dump may be very long.
     if not options.page.is_wanted:
         return None
     from ragbench.stages.doctor import earlier_retrievals
@@ -193,6 +199,7 @@ def _show_self_test(choice: ValidatorChoice, dataset: str, limit: int, *, json: 
     from ragbench.validators.self_test import run_self_test
     from ragbench.views.validation import self_test_lines
 
+    # In this process alone: whether others may make their own is not asked.
     with validator_maker(choice) as (make, _):
         result = run_self_test(make(), dataset, limit=limit)
     show(result, lambda: typer.echo("\n".join(self_test_lines(result))), json=json)
@@ -221,9 +228,11 @@ def _emit_verdict(
     """
     from ragbench.views.validation import validation_lines
 
+    # Also where nothing is printed: the page has every verdict.
     if page is not None:
         page.add(judged.query_id, judged.query, judged.outcome)
     if json:
+        # Text written to the stream so far must come before the bytes, which pass it by.
         stream.flush()
         stream.buffer.write(judged.line + b"\n")
     elif text:
@@ -263,6 +272,7 @@ def _write_summary(summary: DumpSummary, options: ValidateOptions, page: DumpPag
 
     out = options.out
     path = options.summary
+    # Beside the verdicts, under their name up to its first dot.
     if path is None and out is not None:
         path = out.with_name(f"{out.name.split('.')[0]}.summary.json")
     if path is not None:
@@ -272,6 +282,7 @@ def _write_summary(summary: DumpSummary, options: ValidateOptions, page: DumpPag
         console.say(line)
     if out is not None and not options.quiet:
         console.say(f"verdicts  {out} (summary in {path})")
+    # At the end: the page shows the figures first.
     if page is not None:
         options.page.write(page.page(summary))
 
@@ -291,6 +302,7 @@ def _demanded_shares(options: ValidateOptions) -> Demands:
     for text in texts:
         level, least_share = _rating_and_share(text)
         quality[level] = least_share
+    # A rating that comes twice has overwritten the first.
     if len(quality) < len(texts):
         raise ConfigError(f"--min-quality {', '.join(texts)}: each rating once")
     shares: list[tuple[str, float | None]] = [
@@ -298,6 +310,7 @@ def _demanded_shares(options: ValidateOptions) -> Demands:
         ("--min-relevant", options.min_relevant),
         ("--max-malformed", options.max_malformed),
     ]
+    # For the check of the range alone: `Demands` takes them by rating.
     shares += [("--min-quality", least_share) for least_share in quality.values()]
     for name, share in shares:
         if share is not None and not 0 <= share <= 1:

@@ -87,8 +87,10 @@ def command(options: WhyOptions, where: CollectionChoice, json: JsonOption = Fal
             k=settings.top_k,
             post_retrieval=post_retrieval,
             command=_search_command(options.store, where),
+            # A single question is searched for quickly: there is nothing to announce.
             advance=console.searching(quiet=options.quiet or len(cases) == 1),
         )
+    # Golds are listed for a single question; of a run there are only sums.
     if reasons.golds is None:
         show(reasons, partial(_print_run, reasons), json=json)
     else:
@@ -125,12 +127,14 @@ def _cases_to_explain(options: WhyOptions) -> list[Case]:
     if has_question == has_run:  # neither or both
         raise ConfigError("give a question with --gold ID, or --run RUN")
     if options.question is not None:
+        # A question brings its gold itself: a case of a run has its own.
         if not options.gold or options.case is not None:
             raise ConfigError("name with --gold ID the chunk or document that it should find")
         gold = tuple(options.gold)
         return [Case(id="question", query=options.question, reference_context_ids=gold)]
     if options.gold:
         raise ConfigError("--gold goes with a question; the cases of --run have their own")
+    # A run's folder is read as a dataset: its cases are all that is needed.
     cases = list(read_cases(options.run or ""))
     if options.case is None:
         return cases
@@ -147,6 +151,7 @@ def _print_question(reasons: Reasons, case: Case) -> None:
     What became of each gold chunk comes first, then its rank by each way: the way that finds it
     tells what is wrong with the others.
     """
+    # `command` calls this only for one question, which always has them.
     assert reasons.golds is not None
     draw([styled((shown_line(case.query, longest=160), "bold"))])
     fates = reasons.golds.golds
@@ -162,12 +167,14 @@ def _print_question(reasons: Reasons, case: Case) -> None:
     for search in reasons.ranks:
         row = [search.way]
         for rank in search.ranks:
+            # A search looks only so far down: a gold below is not known to be missing.
             if rank is None:
                 row.append(f"not in {search.looked_at}")
             else:
                 row.append(str(rank))
         rows.append(row)
     draw(["", table(columns, rows)])
+    # All gold is in the context: nothing to bring in.
     if not reasons.lost:
         typer.echo(f"\nThe context ({counted(reasons.k, 'chunk')}) has it.")
         return
@@ -196,11 +203,13 @@ def _print_run(reasons: Reasons) -> None:
 
     The recall as it is now comes first, then the causes, then the gains, and how to get them.
     """
+    # None where no question has gold.
     recall = reasons.recall.mean or 0.0
     questions = counted(reasons.questions, "question")
     if reasons.skipped:
         questions += f" ({reasons.skipped:,} more have no gold)"
     typer.echo(f"recall@{reasons.k} {recall:.3f} over {questions}, searched by {reasons.now}")
+    # The most frequent first; equal ones stay in the order of the causes.
     causes = sorted(reasons.lost.items(), key=lambda cause_and_count: -cause_and_count[1])
     lines: list[str] = []
     for cause, count in causes:
@@ -222,6 +231,7 @@ def _print_run(reasons: Reasons) -> None:
             f"\n{len(together.changes)} of them together: {gain}: {names}. They were chosen by "
             "these questions: others will gain a little less."
         )
+    # A change may cost recall: only gains are explained.
     gaining = [change for change in reasons.changes if change.mean > 0]
     how: list[str] = []
     for change in gaining[:_MOST_EXPLAINED]:
@@ -235,6 +245,7 @@ def _change_row(change: Change) -> list[str]:
 
     "sure": its gain is beyond chance; "estimated": it was not tried on the store itself.
     """
+    # Both may hold: an estimate can be beyond chance.
     remarks: list[str] = []
     if change.is_sure:
         remarks.append("sure")

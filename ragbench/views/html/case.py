@@ -107,6 +107,7 @@ class CaseBlocks:
         self._safe_names = [safe(metric.name) for metric in metrics]
         self.shelf: dict[tuple[str, str], Shelved] = {}
         """The chunks whose texts the page holds, by id and text."""
+        # Of all texts on the shelf: beyond a limit the page would be too large for a browser.
         self._letters_on_shelf = 0
 
     def block(self, row: CaseRow) -> str:
@@ -120,12 +121,14 @@ class CaseBlocks:
             row: must hold its story.
         """
         story = row.story
+        # Rows are read with their story for the page: without it there is nothing to open.
         assert story is not None
         before = self._cases_before.get(row.id)
         headline_scores, all_scores = self._score_texts(row)
         parts: list[str] = []
         parts.extend(_summary_line(row, before, headline_scores))
         parts.extend(_cause_html(row))
+        # Failures before everything else: what follows may be empty because of them.
         for failure in row.failures:
             parts.append(f"<p class=bad>{safe(str(failure))}\n")
         if story.history or story.searches or story.sent:
@@ -139,6 +142,7 @@ class CaseBlocks:
         if any(row.judgements):
             parts.extend(_judgements_html(row, self._metrics))
         parts.append(f"<p class=s>{all_scores}\n")
+        # Closes what `_summary_line` opened.
         parts.append(f"<p class=dim>{safe(_hops_text(story))}\n</div></details>")
         return "".join(parts)
 
@@ -152,13 +156,16 @@ class CaseBlocks:
             yield "<table><tr><th>Rank<th>Chunk<th>Score<th>What happened\n"
             yield "\n".join(self._chunk_row(chunk) for chunk in story.chunks)
             yield "</table>\n"
+        # Only by id: gold that is known by its text has no id to compare.
         gold_in_table = {chunk.id for chunk in story.chunks if chunk.is_gold}
         if not gold_in_table.issuperset(story.gold_ids):
             gold_ids = ", ".join(story.gold_ids)
             yield f"<p class=dim>Gold: {safe(gold_ids)}"
+        # Texts are shown where no row is marked: a marked chunk shows its passage itself.
         if not _has_gold_mark(story):
             for text in story.gold_texts[:_MOST_GOLD_TEXTS]:
                 yield f"<blockquote>{safe(cut(text, _LONGEST_GOLD))}</blockquote>"
+        # What the model read, as written: folded, since it repeats the chunks.
         if story.written:
             yield "<details><summary>What generation was given</summary>"
             yield f"<pre>{safe(cut(story.written))}</pre></details>"
@@ -228,6 +235,7 @@ class CaseBlocks:
                 continue
             scores.append(f"{name} {cell.value:.3g}")
             group = metric.definition.group.value
+            # A closed case has room for one score of each of the two.
             if group not in ("retriever", "generator"):
                 continue
             earlier = score_by_group.get(group, "")
@@ -254,6 +262,7 @@ def _summary_line(row: CaseRow, before: CaseBefore | None, scores: str) -> Itera
     kind = ""
     if before is not None and before.kind is not None:
         kind = before.kind.value
+    # The end of the tag comes with `<summary>` below: attributes are added in between.
     yield f"<details class=case data-c={attribution.cause.value}"
     if attribution.stage:
         yield f' data-g="{safe(attribution.stage)}"'
@@ -280,8 +289,10 @@ def _cause_html(row: CaseRow) -> Iterator[str]:
     attribution = row.attribution
     link = anchor(row.id)
     yield f'<div class=in id="{link}">\n<p class=why>{safe(attribution.detail)}'
+    # An estimate is marked, as it may be wrong for a single case.
     if attribution.basis in ESTIMATES:
         yield " (estimated)"
+    # Words are the usual decider, and go without saying.
     if attribution.decided_by in JUDGING:
         yield f" Answer {attribution.answer.value} by {attribution.decided_by.value}"
         if attribution.reason:
@@ -305,6 +316,7 @@ def _hops_text(story: CaseStory) -> str:
     """
     hops: list[str] = []
     for hop in story.hops:
+        # Only that word is left out: a time or a reason behind it stays.
         text = hop_text(hop).removeprefix("measured, ")
         hops.append(f"{hop.stage} {text}")
     return " · ".join(hops)
@@ -350,15 +362,18 @@ def _reference_and_answer(
     yield f"<div class=qa><div><h3>Reference</h3><p>{_marked_html(reference, 'del')}\n"
     for text in story.references[1:]:
         yield f"<p class=dim>or: {safe(cut(text))}\n"
+    # Closes the second column; a third one may follow.
     yield f"</div><div><h3>Answer</h3><p>{_marked_html(response, 'ins')}\n"
     for text in story.candidates:
         if text != row.response:
             yield f"<p class=dim>candidate: {safe(cut(text))}\n"
     yield "</div>"
+    # A baseline file has no texts: then "the same" would be an invention.
     if before is not None and before.tells_texts:
         earlier_answer = "<em>the same</em>"
         if before.response != row.response:
             earlier_parts, _ = compared_texts(before.response, row.response)
+            # "u" and not "del" or "ins": it is compared with the answer, not with the reference.
             earlier_answer = _marked_html(earlier_parts, "u")
         yield f"<div><h3>In the baseline</h3><p>{earlier_answer}</div>"
     yield "</div>\n"
@@ -378,6 +393,7 @@ def _failing_expectations(story: CaseStory) -> Iterator[str]:
 
     An expectation is what a case's author demands of its answer, such as a word in it.
     """
+    # None is unknown, and no failure of the answer.
     failing = [expectation for expectation in story.expectations if expectation.holds is False]
     if not failing:
         return
@@ -404,6 +420,7 @@ def _judged_sentences(answer: JudgedAnswer) -> Iterator[str]:
     yield "</h3>\n"
     for sentence in answer.sentences:
         # A claim that a judge drew from several sentences belongs to none of them.
+        # The tag is no text of the judge, so it is not escaped.
         text = "<em>of no one sentence</em>"
         if sentence.text is not None:
             text = safe(sentence.text)
@@ -423,7 +440,9 @@ def _claim_html(claim: JudgedClaim, *, is_whole: bool) -> Iterator[str]:
         is_whole: whether it is the sentence, whose text and verdict stand above it already.
     """
     yield "<div>"
+    # The sentence itself has its verdict above.
     if not is_whole:
+        # Verdicts of other metrics have no colour of their own.
         tone = _TONES.get(claim.verdict, "undecided")
         yield f'<span class="{tone}">{safe(claim.verdict)}</span>: {safe(claim.text)}'
     if claim.reason:
@@ -450,6 +469,7 @@ def _baseline_differences(before: CaseBefore, row: CaseRow) -> Iterator[str]:
         changes.append(f"{name} {_cell_text(old_cell)} → {_cell_text(new_cell)}")
     if cause or changes:
         yield f"<p class=dim>In the baseline: {cause}{safe(', '.join(changes))}\n"
+    # None where the baseline has no retrieval of this case.
     if before.ids is not None:
         yield f"<p class=dim>Chunks against the baseline: {safe(ids_text(before.ids))}\n"
 
@@ -472,6 +492,7 @@ def _judgements_html(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[str]:
     Args:
         metrics: those of the run, in the order of the row's judgements.
     """
+    # A row has its judgements by metric; several judges or repeats give several of them.
     for metric, judgements in zip(metrics, row.judgements, strict=True):
         for judgement in judgements:
             title = metric.name
@@ -502,6 +523,7 @@ def _verdict_html(verdict: Verdict) -> str:
         f"{verdict.validator}: {verdict.message} Answer present: {presence_text(verdict)}. "
         f"Retrieval quality: {verdict.retrieval_quality.value}."
     )
+    # Already sentences, each with its period.
     for reason in verdict.reasons:
         text += f" {reason}"
     return f"<p class=verdict>{safe(text)}"
@@ -523,6 +545,7 @@ def _mark_places(chunk: ChunkStory, shown: str) -> str:
     """
     spans: list[str] = []
     for mark in chunk.marks:
+        # The page holds the beginning of a long chunk; a mark must be whole to be drawn.
         if mark.end <= len(shown):
             start = _length_in_javascript(shown[: mark.start])
             end = _length_in_javascript(shown[: mark.end])
@@ -548,6 +571,7 @@ def _marked_passages(chunk: ChunkStory) -> Iterator[str]:
     A reader sees in the row itself why the chunk matters, and need not open its text.
     """
     for mark in chunk.marks[:_MOST_QUOTES]:
+        # The slice must not begin below 0, which would count from the end.
         start = max(0, mark.start - _AROUND)
         end = mark.end + _AROUND
         before = chunk.text[start : mark.start]
@@ -581,6 +605,7 @@ def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None,
         return _unmarked_text(first), _unmarked_text(second)
     first_words = _WORD.findall(cut(first))
     second_words = _WORD.findall(cut(second))
+    # The time grows with the product of both lengths.
     if len(first_words) > _MOST_WORDS or len(second_words) > _MOST_WORDS:
         return _unmarked_text(first), _unmarked_text(second)
     matcher = SequenceMatcher(
@@ -632,6 +657,7 @@ def _marked_html(parts: Parts | None, tag: str) -> str:
         return "<em>none</em>"
     marked: list[str] = []
     for text, is_same in parts:
+        # Escaped before the tag is put around it.
         html = safe(text)
         if not is_same:
             html = f"<{tag}>{html}</{tag}>"

@@ -46,12 +46,14 @@ def forest(
     """
     inside = Markup('<path class="axis" d="M4 9H{}"/>').format(_WIDTH - _MARGIN)
     label = f"{score:.3f}"
+    # A zero within the axis parts gains from losses.
     if least < 0 < most:
         zero = _place_in_row(0, least, most)
         inside += Markup('<path class="zero" d="M{} 0v18"/>').format(zero)
     if limit is not None:
         place = _place_in_row(limit, least, most)
         inside += Markup('<path class="limit" d="M{} 1v16"/>').format(place)
+    # Half an interval is not drawn.
     if low is not None and high is not None:
         start = _place_in_row(low, least, most)
         end = _place_in_row(high, least, most)
@@ -76,6 +78,7 @@ def differences(
     Args:
         intervals: each difference, and the low and high end of its interval.
     """
+    # The furthest end on either side, so that 0 is in the middle.
     edge = 0.0
     for interval in intervals:
         for end in interval:
@@ -98,9 +101,11 @@ def _place_in_row(value: float, least: float, most: float) -> str:
     equal values, it lies in the middle.
     """
     share = 0.5
+    # Equal values have no scale: the middle says as much.
     if most > least:
         value_on_axis = min(max(value, least), most)
         share = (value_on_axis - least) / (most - least)
+    # The margins leave room for the dot of a value at an end.
     length = _WIDTH - 2 * _MARGIN
     return f"{_MARGIN + share * length:.1f}"
 
@@ -134,10 +139,12 @@ def outcomes(parts: Sequence[tuple[str, str, int]]) -> Markup:
     Args:
         parts: name of the kind, which has a colour, its label, and its cases.
     """
+    # Without a case the bar is empty: the 1 only keeps the division whole.
     total = sum(cases for _, _, cases in parts) or 1
     inside = Markup("")
     texts: list[str] = []
     start = 0.0
+    # In hundredths of the bar's width, as `viewBox` has it.
     for kind, label, cases in parts:
         width = 100 * cases / total
         inside += Markup('<rect class="c-{}" x="{:.2f}" y="0" width="{:.2f}" height="8"/>').format(
@@ -145,6 +152,7 @@ def outcomes(parts: Sequence[tuple[str, str, int]]) -> Markup:
         )
         start += width
         texts.append(f"{label} {cases:,}")
+    # `Markup.format` escapes what it fills in: labels may hold signs of HTML.
     return Markup(
         '<svg class="outcomes" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" '
         'aria-label="{}">{}</svg>'
@@ -160,6 +168,7 @@ def share_bar(share: float, *, kind: str = "", before: float = 0.0) -> Markup:
         kind: of the cases, which has a colour.
         before: the share at which the bar begins.
     """
+    # In hundredths of the width, as `viewBox` has it.
     start = before * 100
     width = max(share * 100, _LEAST_BAR)
     return Markup(
@@ -176,12 +185,14 @@ def histogram(values: Sequence[float], least: float, most: float, *, bins: int) 
     """
     counts = [0] * bins
     for value in values:
+        # On an axis without a length all values are in the first bin.
         share = 0.0
         if most > least:
             share = (value - least) / (most - least)
         number = min(max(int(share * bins), 0), bins - 1)
         counts[number] += 1
     width = _BARS_WIDTH / bins
+    # The highest bar fills the drawing: only shapes are compared.
     highest = max(counts)
     bars = Markup("")
     for position, count in enumerate(counts):
@@ -214,7 +225,8 @@ def calibration(points: Sequence[tuple[float, float, int]], *, label: str) -> Ma
     largest = max((count for _, _, count in points), default=1)
     dots = Markup("")
     for confidence, right, count in points:
-        # The area of a dot, and not its radius, grows with its cases; small ones are seen, too.
+        # The area of a dot, and not its radius, grows with its cases. 3 pixels are
+        # the least that is seen, and 9 the most that leaves room for other dots.
         radius = 3 + 6 * (count / largest) ** 0.5
         title = f"{counted(count, 'case')}: said {confidence:.2f}, right {right:.2f}"
         dot = Markup('<circle cx="{}" cy="{}" r="{}"><title>{}</title></circle>')
@@ -271,6 +283,7 @@ def _square_drawing(inside: Markup, label: str, across: str, up: str) -> Markup:
         across: the title of the axis to the right.
         up: the title of the axis upwards.
     """
+    # The drawing's area ends above the edge, which holds the lower axis and its title.
     middle = (_BOX - _EDGE) / 2
     return Markup(
         '<svg class="square" viewBox="0 0 {box} {box}" width="{box}" height="{box}" role="img" '

@@ -32,6 +32,7 @@ def document_page(document: Document, folder: Path = Path()) -> Page:
     """
     values = {
         "document": document,
+        # Links to cases of other runs are relative to the page's folder.
         "case_values": partial(_case_values, folder),
         "most": MOST_CHANGED_CASES,
         "tones": _TONES,
@@ -49,6 +50,7 @@ def _case_values(folder: Path, case: CaseDifference, place: str) -> dict[str, An
         folder: in which the page lies.
         place: the folder of the case's run; where that has a page, the case links to it.
     """
+    # A run's page is in its folder; where it was never written there is no link.
     page = Path(place, "report.html")
     link = ""
     if page.is_file():
@@ -62,6 +64,7 @@ def _case_values(folder: Path, case: CaseDifference, place: str) -> dict[str, An
         "link": f"{link}#{anchor(case.id)}",
         "cause": cause_text(case),
         "flips": flips,
+        # Two sides of the same form: mark, answer in parts, how generation ended.
         "sides": (
             (case.first, before, case.stages_before.get("generate", "unknown")),
             (case.second, after, case.stages_after.get("generate", "unknown")),

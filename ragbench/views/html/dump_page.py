@@ -58,9 +58,13 @@ class DumpPage:
             earlier: the verdicts on another retriever's chunks by query id; empty without another.
         """
         self.earlier = earlier
+        # For each query the rank of its first relevant chunk; None where it has none.
         self._ranks: list[int | None] = []
+        # The same of the earlier dump, for the queries in both.
         self._earlier_ranks: list[int | None] = []
+        # Chunks of the longest list, how far the curve goes.
         self._longest = 0
+        # The worst queries so far, each with its probability; cut now and then to those shown.
         self._worst: list[_Shown] = []
         self._changed: dict[bool, list[_Shown]] = {False: [], True: []}
         """By whether the answer is present now."""
@@ -100,11 +104,14 @@ class DumpPage:
         queries = f"{present.count:,} of {present.total:,} queries"
         if present.share is not None:
             queries += f" ({present.share:.0%})"
+        # The lowest probabilities: `_worst` pairs each with its item.
         worst = [item for _, item in _first_by_number(self._worst, _MOST_WORST)]
         sections = [Section(title="Summary", lines=list(summary_lines(summary)))]
         compared = summary.doctor.compared
         if compared is not None:
             sections += _comparison_sections(compared, self._changed)
+        # A dump of very long lists would make a curve that nobody can read: `_DEEPEST` ranks at
+        # most.
         sections += self._depth_sections(min(self._longest, _DEEPEST))
         sections.append(Section(title="Worst queries", details=worst))
         sections.append(roles_section(summary.roles))
@@ -130,9 +137,11 @@ class DumpPage:
         if not self._ranks or not deepest:
             return
         shares_here = _share_by_rank(self._ranks, deepest)
+        # Sums from the first rank on: queries whose first relevant chunk is at k or before.
         shares_by_then = list(accumulate(shares_here))
         earlier: list[float] = []
         caption = "Queries with a relevant chunk among the first k."
+        # Empty without an earlier dump.
         if self._earlier_ranks:
             earlier = list(accumulate(_share_by_rank(self._earlier_ranks, deepest)))
             caption += " Dashed: the earlier dump, on the queries in both."
@@ -214,6 +223,7 @@ def _comparison_sections(
         hint="Won: the answer is shown to be in the chunks here, and was not there. p: McNemar's "
         "exact test, two-sided.",
     )
+    # Lost first: they are why a user may keep the earlier retriever.
     for is_present, title in ((False, "Lost"), (True, "Won")):
         items = changed[is_present]
         hint = ""
@@ -238,6 +248,7 @@ def _item_beside_earlier(
         item: the query as the page shows it without the other retriever.
     """
     ids_there = frozenset(before.chunk_ids)
+    # By id: both dumps must have taken them from the same store.
     only_here = [id for id in verdict.relevance if id not in ids_there]
     only_there = [id for id in before.chunk_ids if id not in verdict.relevance]
     differences: list[str] = []
@@ -252,9 +263,11 @@ def _item_beside_earlier(
     probability_there = f"{before.answer_probability:.2f}"
     quotes: list[dict[str, str]] = []
     for quote in item["quotes"]:
+        # Each quote with its side, since the ids may be the same.
         quotes.append({"id": f"here, {quote['id']}", "text": quote["text"]})
     for chunk_id, text in before.quotes:
         quotes.append({"id": f"there, {chunk_id}", "text": text[:_LONGEST]})
+    # What the item has without the comparison stays, below the new lines.
     return {
         **item,
         "word": f"{probability_there} → {probability}",
@@ -274,6 +287,7 @@ def _query_item(query_id: str, query: str, verdict: Verdict) -> dict[str, Any]:
     The template reads these names.
     """
     probabilities: list[str] = []
+    # In the order of the ranking, the first ones.
     for chunk_id, probability in islice(verdict.relevance.items(), _MOST_IDS):
         probabilities.append(f"{chunk_id} {probability:.2f}")
     if not probabilities:

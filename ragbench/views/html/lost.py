@@ -90,10 +90,12 @@ class LostCases:
             self.causes[tag][cause] += 1
         if row.language:
             keys["language", row.language] = None
+        # The stage matters where the system itself has lost the case there.
         if attribution.stage and cause is Cause.DROPPED:
             keys["operator", attribution.stage] = None
         elif attribution.stage and cause is Cause.FAILED:
             keys["stage", attribution.stage] = None
+        # All cases count, also those that are not lost: the rates are compared.
         self.total += 1
         for key in keys:
             self.cases[key] += 1
@@ -125,6 +127,7 @@ class LostCases:
             excess = self._excess_by_way(ungrouped, lost_by_way, lost_by_cause)
             # Of equal ones the first in order, so that the page is the same each time.
             best = max(sorted(excess), key=excess.__getitem__, default=None)
+            # One case more than expected is the least that a group explains.
             if best is not None and excess[best] >= 1:
                 cause, key = best
                 members = [case for case in ungrouped if case.cause is cause and key in case.keys]
@@ -134,6 +137,7 @@ class LostCases:
                 cause = max(counts, key=counts.__getitem__)
                 members = [case for case in ungrouped if case.cause is cause]
                 group = self._group_values(cause, None, members, None)
+                # Others of the cause are in groups above.
                 if len(members) < lost_by_cause[cause]:
                     group["what"] = "in no other group"
                 yield group
@@ -167,6 +171,8 @@ class LostCases:
             # What more than half of all cases have tells nothing, unless the system did it.
             if kind not in _OF_STAGES and not self._is_rare(key):
                 continue
+            # Lost cases outside of the group, and all cases outside: their rate is what to expect
+            # within.
             lost_elsewhere = lost_by_cause[cause] - lost_by_way[way]
             cases_elsewhere = max(self.total - self.cases[key], 1)
             expected = self.cases[key] * lost_elsewhere / cases_elsewhere
@@ -221,12 +227,15 @@ class LostCases:
         It is a hint at the reason: cases "with evidence in a.pdf" that are all "in the language
         de", too.
         """
+        # How many members have each key: a case may have several.
         counts: Counter[_Key] = Counter()
         for case in members:
             counts.update(case.keys)
         texts: list[str] = []
+        # In order of the keys, so that the page is the same for the same run.
         for shared_key, count in sorted(counts.items()):
             is_common = count >= _COMMON * len(members)
+            # Nearly all members, but rare in the run: what all cases share explains nothing.
             if is_common and shared_key != key and self._is_rare(shared_key):
                 kind, value = shared_key
                 texts.append(_WORDS[kind].format(value))
@@ -263,6 +272,7 @@ def _count_by_way(cases: Iterable[_LostCase]) -> Counter[_Way]:
     counts: Counter[_Way] = Counter()
     for case in cases:
         for key in case.keys:
+            # A case counts in each of its groups: they overlap.
             counts[case.cause, key] += 1
     return counts
 

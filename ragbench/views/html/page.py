@@ -71,6 +71,7 @@ def write_html(path: Path, page: Page, *, is_inline: bool = True) -> None:
         style = _text_of_asset(_STYLE)
         script = _text_of_asset(page.script)
         style_source = _policy_hash(style)
+        # The policy of the page names the text of each by its hash: anything else does not act.
         script_source = _policy_hash(script)
     values = {
         "title": page.title,
@@ -80,6 +81,8 @@ def write_html(path: Path, page: Page, *, is_inline: bool = True) -> None:
         "script_source": script_source,
         "body": Markup(_BODY),
     }
+    # The template is drawn once, and cut where the body belongs: a long body is written part by
+    # part.
     before, after = render("page.html.jinja", values).split(_BODY)
     with written_whole(path) as file:
         for part in chain([before], page.body, [after]):
@@ -100,6 +103,7 @@ def write_html_folder(folder: Path, page: Page) -> Path:
 
     Some servers forbid inline scripts.
     """
+    # Private as the run is: the page holds its texts.
     make_private_folder(folder)
     for name in (_STYLE, _SCRIPT):
         with written_whole(folder / name) as file:
@@ -169,10 +173,12 @@ def page_number(value: float | None, unit: str = "") -> str:
     """
     if value is None:
         return "–"
+    # Three places for scores, one for sizes such as token counts.
     if unit != "s":
         if abs(value) < 100:
             return f"{value:.3f}"
         return f"{value:,.1f}"
+    # Below a millisecond in µs, or fast stages would all be 0.
     if value < 0.001:
         return f"{value * 1e6:.0f} µs"
     if value < 1:

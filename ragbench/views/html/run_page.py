@@ -97,6 +97,7 @@ class RunPage:
             against: the run that each case is compared with; None without one.
         """
         self.against = against
+        # None where no metric of the run can order cases.
         self._main_position = main_metric(metrics)
         self._main_metric: Metric | None = None
         if self._main_position is not None:
@@ -137,6 +138,7 @@ class RunPage:
         lacks_evidence = attribution.cause is Cause.ANSWERED_WITHOUT_EVIDENCE
         is_answerable = not lacks_evidence and attribution.basis.value != "label"
         self._responses[is_answerable, attribution.answer] += 1
+        # Only answers that are surely right or wrong tell how good a confidence is.
         if row.confidence is not None and attribution.answer in (Answer.RIGHT, Answer.WRONG):
             self._confidences.append((row.confidence, attribution.answer is Answer.RIGHT))
 
@@ -149,11 +151,13 @@ class RunPage:
         kind = self._kinds.get(row.id)
         if kind is not None:
             changed = self._changed.setdefault(kind, [])
+            # Beyond the room of the page a changed case is not shown.
             if len(changed) < MOST_CASES:
                 changed.append(row)
             return
         self._counts[attribution.cause] += 1
         cases = self._worst.setdefault(attribution.cause, [])
+        # The total is the case's place among the unchanged ones, which parts equally bad cases.
         cases.append(_PlacedCase(case_badness, self._counts.total(), row))
         self._worst_size += 1
         # Not at each case: to sort them all takes time.
@@ -232,10 +236,13 @@ class RunPage:
         rows: list[CaseRow] = []
         for kind in sorted(self._changed, key=_urgency_of_kind):
             rows.extend(self._changed[kind])
+        # The room is shared by all causes, so that a rare one is seen beside a frequent one.
         room = _room_by_cause({count.cause: count.cases for count in self.report.causes})
         unchanged: list[_PlacedCase] = []
         for cause, cases in self._worst.items():
+            # A placed case compares by its badness, the worst first.
             unchanged.extend(sorted(cases)[: room.get(cause, 0)])
+        # Back to the run's order, in which a reader knows his cases.
         unchanged.sort(key=lambda case: case.position)
         rows.extend(case.row for case in unchanged)
         return rows
@@ -247,6 +254,7 @@ class RunPage:
         """
         report = self.report
         falls = waterfall(report.causes)
+        # Without a cause there is nothing to divide by.
         total = 1
         if falls:
             total = falls[0].cases + falls[0].left
@@ -263,6 +271,7 @@ class RunPage:
         if reused:
             notes.insert(0, reused)
         calibration: Markup | None = None
+        # A diagram of few answers would show chance.
         if len(self._confidences) >= _LEAST_CONFIDENCES:
             calibration = _calibration_drawing(self._confidences)
         columns = metric_columns("page", report.summaries)
@@ -298,6 +307,7 @@ class RunPage:
         table.
         """
         groups: dict[str, list[_MetricRow]] = {}
+        # Summaries and values are in the order of the run's metrics.
         for summary, values in zip(self.report.summaries, self._values, strict=True):
             if summary.measured:
                 group = summary.metric.definition.group.value
@@ -313,6 +323,7 @@ class RunPage:
         for is_answerable, label in _ANSWERABLE:
             row = [label]
             for answer in _ANSWERS:
+                # A pair that no case has is 0 in a Counter.
                 row.append(f"{self._responses[is_answerable, answer]:,}")
             rows.append(row)
         return rows
@@ -323,6 +334,7 @@ def _sums_of_cases(causes: Sequence[CauseCount]) -> list[tuple[str, int]]:
 
     The names are the words that the page shows.
     """
+    # In the order in which the head shows them.
     sums = {"right": 0, "lost": 0, "unchecked": 0}
     for count in causes:
         if count.cause in _RIGHT:
@@ -339,6 +351,7 @@ def _outcome_parts(causes: Sequence[CauseCount]) -> list[tuple[str, str, int]]:
 
     The cases are right, lost by some cause, or unchecked. The largest loss comes first.
     """
+    # Each cause is in one of three groups; "unchecked" takes whatever is in no other.
     right: list[CauseCount] = []
     lost: list[CauseCount] = []
     unchecked: list[CauseCount] = []
@@ -349,6 +362,7 @@ def _outcome_parts(causes: Sequence[CauseCount]) -> list[tuple[str, str, int]]:
             right.append(count)
         else:
             unchecked.append(count)
+    # Right cases first and unchecked ones last, so that the bars of two runs compare by eye.
     lost.sort(key=lambda count: -count.cases)
     parts: list[tuple[str, str, int]] = []
     for count in (*right, *lost, *unchecked):
@@ -364,6 +378,7 @@ def run_page(report: Report, against: Against | None = None) -> Page:
     page = RunPage(report.metrics, against)
     for row in report.rows():
         page.case(row)
+    # The report is set last: the page needs it only when it is drawn.
     page.report = report
     return page.page()
 
@@ -498,6 +513,7 @@ def _metric_row(
         value = column.value(summary)
         text = _figure_text(value, definition.unit)
         label = column.heading
+        # A drawing and its numbers are two cells of one column.
         if column.is_drawn:
             # The drawing has a cell before that of the numbers.
             label = ""
@@ -510,6 +526,7 @@ def _metric_row(
         is_score = column.heading == "score"
         cells.append(_PageCell(text, is_number=True, is_strong=is_score, label=label))
     histogram = ""
+    # A metric without a value has no histogram.
     if values:
         lowest = definition.low
         if lowest is None:
@@ -564,6 +581,7 @@ def _figure_text(value: Interval | str | int | float | None, unit: str) -> str:
 
     Numbers of one kind look alike in all columns.
     """
+    # Texts and intervals first; whole numbers are counts.
     if isinstance(value, str):
         return value
     if isinstance(value, Interval):
@@ -578,6 +596,7 @@ def _missing_values_text(summary: Summary) -> str:
 
     It is empty where all have one.
     """
+    # Statuses without a value, in the words of the page.
     counts = {
         "abstained": summary.abstained,
         "skipped": summary.skipped,
