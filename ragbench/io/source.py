@@ -498,6 +498,7 @@ class RowReader(Protocol):
         Args:
             kind: whether rows are read as cases or as documents, where the format has both.
         """
+        ...
 
 
 # --- ids: made from content where a source has none, and unique within a source

@@ -101,7 +101,7 @@ async def attempt_async(
     is cancelled. Only an error that every other item would meet, and a cancellation of the run
     itself, are raised; any other becomes the outcome of its item.
     """
-    limited: Callable[[Sequence[ItemT]], Awaitable[Any]] = partial(_answer_in_task, call)
+    limited = cast("Callable[[Sequence[ItemT]], Awaitable[Any]]", partial(_answer_in_task, call))
     if manner.timeout is not None:
         limited = with_async_deadline(limited, manner.timeout)
     # A list of one batch: halves of it are put there, and taken from the end.

@@ -174,7 +174,8 @@ def test_an_address_may_hold_the_question(echo: str) -> None:
 
 def test_doubled_braces_in_an_address_are_sent_as_single_ones(echo: str) -> None:
     rag = as_rag(f"GET:{echo}/{{{{tenant}}}}/{{query}}", take={"answer": ".answer"})
-    assert asked(rag, "a") == ["GET", "/%7Btenant%7D/a", None]
+
+    assert echoed(rag, "a") == ["GET", "/%7Btenant%7D/a", None]
 
 
 def test_a_form_is_sent_where_the_header_says_so(echo: str) -> None:
