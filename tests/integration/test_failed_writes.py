@@ -119,9 +119,9 @@ def check_that_nothing_is_lost(workplace: Workplace, script: str, fault: int, ou
     assert "\nError: " in f"\n{faulty.error}"
     assert "This is a bug" not in faulty.error
 
-    again = workplace.run(out, FAILING, 0)
+    resumed = workplace.run(out, FAILING, 0)
 
-    assert again.code == 0, again.error
+    assert resumed.code == 0, resumed.error
     assert workplace.report(out) == workplace.report("whole")
 
 

@@ -43,7 +43,7 @@ class Project:
         self.folder = folder / "project"
         self.folder.mkdir()
         self.way = way
-        self.list = folder / "calls"
+        self.call_list = folder / "calls"
         (self.folder / "pyproject.toml").touch()
         shutil.copy(Path(__file__).with_name("writing_rag.py"), self.folder)
         lines: list[str] = []
@@ -57,7 +57,7 @@ class Project:
         command = ("eval", "cases.jsonl", "--rag", "writing_rag.py:Writing", "--out", "run")
         variables = {
             "WRITER": self.way,
-            "WRITER_CALLS": str(self.list),
+            "WRITER_CALLS": str(self.call_list),
             "RAGBENCH_WRITER_LAST_CALL": str(last_call),
         }
         with (self.folder / "out.txt").open("ab") as out:
@@ -73,7 +73,7 @@ class Project:
 
     @property
     def calls(self) -> int:
-        return len(self.list.read_text("utf-8").splitlines())
+        return len(self.call_list.read_text("utf-8").splitlines())
 
 
 @pytest.mark.parametrize("way", parameters(WAYS))

@@ -196,25 +196,26 @@ def test_an_unknown_probe_is_refused() -> None:
 
 
 def test_a_judge_of_answers_is_checked_beside_right_answers() -> None:
-    asked: list[dict[str, Any]] = []
+    questions: list[dict[str, Any]] = []
 
     def say(payload: Payload) -> str:
-        texts = question_of(payload)
-        asked.append(texts)
-        is_right = texts["answer"] in texts["references"]
+        question = question_of(payload)
+        questions.append(question)
+        is_right = question["answer"] in question["references"]
         return json.dumps({"reason": "r", "verdict": "right" if is_right else "wrong"})
 
-    claims = []
-    for number, (answer, level) in enumerate((("27", 2), ("twenty-seven", 2), ("25", 0))):
-        claims.append(
-            LabelledClaim(
-                id=str(number),
-                claim=answer,
-                evidence=("27", "twenty-seven"),
-                level=level,
-                question="How many days?",
-            )
+    level_of_answer = {"27": 2, "twenty-seven": 2, "25": 0}
+    claims = [
+        LabelledClaim(
+            id=f"claim of {answer}",
+            claim=answer,
+            evidence=("27", "twenty-seven"),
+            level=level,
+            question="How many days?",
         )
+        for answer, level in level_of_answer.items()
+    ]
+
     with judged_by(FaultServer(say=say), model(), preflight=False) as judging:
         card = judge_card(
             claims,
@@ -223,7 +224,7 @@ def test_a_judge_of_answers_is_checked_beside_right_answers() -> None:
             probes=probes_named(["injection"]),
         )
 
-    assert asked[0] == {
+    assert questions[0] == {
         "question": "How many days?",
         "references": ["27", "twenty-seven"],
         "answer": "27",
