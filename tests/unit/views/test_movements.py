@@ -37,7 +37,7 @@ def test_the_printed_change_is_that_of_the_printed_figures(
 ) -> None:
     cells = movement_cells(before, now, unit)
 
-    old, new, change = (numbers(cell)[0] for cell in cells)
+    old, new, change = [numbers(cell)[0] for cell in cells]
     assert new - old == change
 
 
@@ -77,10 +77,11 @@ def rows_of(comparison: Comparison, metric: str) -> list[list[str]]:
 
 
 _scores = st.one_of(st.floats(0.0, 1.0), st.sampled_from(["abstained", "skipped"]))
+_pairs_of_scores = st.tuples(_scores, _scores)
 
 
 @settings(max_examples=50, deadline=None)
-@given(cases=st.lists(st.tuples(_scores, _scores), min_size=6, max_size=12))
+@given(cases=st.lists(_pairs_of_scores, min_size=6, max_size=12))
 def test_a_check_prints_figures_that_add_up_whatever_cases_are_measured(
     cases: list[tuple[Score, Score]],
 ) -> None:
