@@ -92,11 +92,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     pages = pages_of_two_runs(folder, good_run, worse_run)
 
     pages["ablate"] = folder / "ablate.html"
-    variants = folder / "variants.yaml"
-    variants.write_text(VARIANTS, "utf-8")
-    ragbench(
-        "ablate", good_run, "--variants", variants, "-m", "recall@5", "--html", pages["ablate"]
-    )
+    variants_file = folder / "variants.yaml"
+    variants_file.write_text(VARIANTS, "utf-8")
+    variants = ("--variants", variants_file, "-m", "recall@5")
+    ragbench("ablate", good_run, *variants, "--html", pages["ablate"])
 
     pages["validate"] = folder / "validate.html"
     lexical = ("--validator", "lexical", "-q")
@@ -255,6 +254,7 @@ def test_the_page_is_a_work_list(driver: Any, pages: dict[str, Path]) -> None:
     driver.get(address)
     assert shown_ids(driver) == group
 
+    # Keys: the next case, the next, the one before; then the search.
     press(driver, "j")
     press(driver, "j")
     press(driver, "k")
@@ -263,6 +263,7 @@ def test_the_page_is_a_work_list(driver: Any, pages: dict[str, Path]) -> None:
     press(driver, "/")
     assert driver.execute_script("return document.activeElement.id") == "q"
 
+    # Filters, searches and orders, each from its address.
     driver.find_element("css selector", "button[type=reset]").click()
 
     def listed(fragment: str) -> list[str]:
