@@ -15,7 +15,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 SAME = ("report.json", "report.md", "cases.csv")
-QUERIES = [f"question {number}{' bad' * (number == 4)}" for number in range(10)]
+QUERIES = [f"question {number}" for number in range(10)]
+QUERIES[4] = "question 4 bad"  # which no answer is given to
 CALLS = {(stage, query) for stage in ("retrieve", "generate") for query in QUERIES}
 
 PLAIN = "import sys; from ragbench_cli.main import main; sys.exit(main(sys.argv[1:]))"

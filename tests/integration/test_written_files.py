@@ -75,6 +75,10 @@ class Project:
     def calls(self) -> int:
         return len(self.call_list.read_text("utf-8").splitlines())
 
+    @property
+    def output(self) -> str:
+        return (self.folder / "out.txt").read_text("utf-8")
+
 
 @pytest.mark.parametrize("way", parameters(WAYS))
 def test_a_kill_repeats_the_call_in_flight(tmp_path: Path, way: str) -> None:
@@ -84,7 +88,7 @@ def test_a_kill_repeats_the_call_in_flight(tmp_path: Path, way: str) -> None:
         assert project.evaluate(last_call=last_call) == -signal.SIGKILL
     assert project.evaluate() == 0
 
-    assert project.calls == CASES + 2, (project.folder / "out.txt").read_text("utf-8")
+    assert project.calls == CASES + 2, project.output
 
 
 @pytest.mark.parametrize("way", parameters(SEEN))
@@ -94,4 +98,4 @@ def test_a_finished_run_is_not_asked_again(tmp_path: Path, way: str) -> None:
     assert project.evaluate() == 0
     assert project.evaluate() == 0
 
-    assert project.calls == CASES + CHECKED, (project.folder / "out.txt").read_text("utf-8")
+    assert project.calls == CASES + CHECKED, project.output

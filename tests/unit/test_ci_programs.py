@@ -136,11 +136,12 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def quick(checkout: Path) -> subprocess.CompletedProcess[str]:
-    paths = os.pathsep.join(map(str, (checkout, checkout / "cli")))
+    """Runs ``make quick`` in a checkout."""
+    python_path = f"{checkout}{os.pathsep}{checkout / 'cli'}"
     return subprocess.run(
         [sys.executable, ".ci/quick.py"],
         cwd=checkout,
-        env={**os.environ, "PYTHONPATH": paths, "BASE": "work", "LIMIT": "45"},
+        env={**os.environ, "PYTHONPATH": python_path, "BASE": "work", "LIMIT": "45"},
         capture_output=True,
         text=True,
         check=False,

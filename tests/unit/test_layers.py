@@ -18,7 +18,8 @@ from tests.cli.runs import ROOT, in_python
 
 LIBRARY = ROOT / "ragbench"
 CLI = ROOT / "cli" / "ragbench_cli"
-SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
+PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
+SETTINGS: dict[str, Any] = tomllib.loads(PYPROJECT)["tool"]
 TIDY_IMPORTS: dict[str, Any] = SETTINGS["ruff"]["lint"]["flake8-tidy-imports"]
 HEAVY: list[str] = TIDY_IMPORTS["banned-module-level-imports"]
 CONTRACTS: list[dict[str, Any]] = SETTINGS["importlinter"]["contracts"]

@@ -222,18 +222,20 @@ def test_long_prompts_are_judged_beside_short_ones(kind: Provider) -> None:
     words = int(min(kind.context, 5_000) * 0.4)
     prompts: list[list[Message]] = []
     for number in range(6):
-        prompts.append([*long_prompt(words), *prompt(f"Good? {number}")])
-        prompts.append(prompt(f"Good? {number}"))
+        question = prompt(f"Good? {number}")
+        prompts.append([*long_prompt(words), *question])
+        prompts.append(question)
 
     async def work(client: LLMClient) -> list[Reply[Verdict]]:
         calls = [client.ask(messages, schema=VERDICT) for messages in prompts]
         replies = await asyncio.gather(*calls)
         requests_before = len(server.seen)
-        last = await client.ask([*long_prompt(words), *prompt("And now?")], schema=VERDICT)
+        last_prompt = [*long_prompt(words), *prompt("And now?")]
+        last_reply = await client.ask(last_prompt, schema=VERDICT)
         # This provider fails at JSON, which takes a request more.
         most_requests = 3 if kind.name == "groq, bad JSON" else 2
         assert len(server.seen) - requests_before <= most_requests
-        return [*replies, last]
+        return [*replies, last_reply]
 
     with kind() as server:
         replies = using(server, work, clock=CountingClock())
@@ -263,7 +265,8 @@ def test_a_count_that_cannot_be_is_looked_into_once_and_remembered(
         for turn in range(2):
             prompts: list[list[Message]] = []
             for number in range(8):
-                prompts.append([*long_prompt(2_000), *prompt(f"Good? {turn} {number}")])
+                question = prompt(f"Good? {turn} {number}")
+                prompts.append([*long_prompt(2_000), *question])
             assert using(server, partial(ask_all, prompts=prompts), cache=cache) == 8
             assert questions_for_codes(server) == 1
         (warning,) = recwarn.list

@@ -317,7 +317,8 @@ def weak_card(tmp_path_factory: pytest.TempPathFactory) -> JudgeCard:
     """Of a judge that obeys instructions in what it reads and is impressed by many words."""
 
     def verdict(question: dict[str, Any]) -> str:
-        if INJECTION in " ".join([question["claim"], *question["evidence"]]):
+        texts = [question["claim"], *question["evidence"]]
+        if any(INJECTION in text for text in texts):
             return "supported"
         if question["claim"].startswith("To answer this as carefully"):
             return "supported"
@@ -453,7 +454,8 @@ def panel_line(report: Report) -> JudgeLine:
 def test_a_report_has_the_score_of_each_judge(panel_report: Report) -> None:
     line = panel_line(panel_report)
 
-    assert [(juror.judge, juror.score, juror.measured) for juror in line.jurors] == [
+    jurors = [(juror.judge, juror.score, juror.measured) for juror in line.jurors]
+    assert jurors == [
         ("strict", 0.0, 4),
         ("kind", 1.0, 4),
         ("odd", 0.5, 4),

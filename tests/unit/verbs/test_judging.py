@@ -148,7 +148,8 @@ def test_repetitions_show_how_far_the_judge_agrees_with_itself(tmp_path: Path) -
         values = [judgement.cell.value or 0.0 for judgement in row.judgements[0]]
         repetitions.append(values)
     means = [mean(values) for values in repetitions]
-    assert [row.cells[0].value for row in rows] == pytest.approx(means)
+    scores = [row.cells[0].value for row in rows]
+    assert scores == pytest.approx(means)
     assert report.judging is not None
     steadiness = report.judging.lines[0].steadiness
     assert steadiness is not None

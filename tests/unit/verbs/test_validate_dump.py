@@ -126,7 +126,7 @@ def killed_after(count: int, path: Path, out: Path, workers: int) -> None:
 @pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a copy of this process")
 @settings(max_examples=12, deadline=None)
-@given(st.lists(st.integers(1, QUERIES), min_size=1, max_size=3), st.integers(1, 2))
+@given(kills=st.lists(st.integers(1, QUERIES), min_size=1, max_size=3), workers=st.integers(1, 2))
 def test_kills_after_any_number_of_verdicts_change_no_byte(kills: list[int], workers: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -300,8 +300,9 @@ def test_a_validator_that_misses_contexts_fails_for_that_query_alone(tmp_path: P
 
 
 def test_each_of_two_equal_queries_has_its_verdict(tmp_path: Path) -> None:
-    twice = [record(1) | {"query_id": "a"}, record(1) | {"query_id": "b"}]
-    dump = dump_of(tmp_path, twice)
+    a = record(1) | {"query_id": "a"}
+    b = record(1) | {"query_id": "b"}
+    dump = dump_of(tmp_path, [a, b])
     verdicts: list[ValidatedQuery] = []
 
     judge(dump, Plain, threads=2, out=tmp_path / "v.jsonl", emit=verdicts.append)

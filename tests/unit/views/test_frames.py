@@ -84,7 +84,9 @@ def test_the_mean_of_a_frame_s_column_is_the_score_of_the_report(tmp_path: Path)
 
     scores = report.to_pandas()["exact_match"].dropna().tolist()
 
-    assert sum(scores) / len(scores) == report.summaries[0].score == 0.5
+    mean = sum(scores) / len(scores)
+    assert mean == 0.5
+    assert report.summaries[0].score == 0.5
 
 
 def test_a_metric_with_the_name_of_a_column_gets_a_column_of_its_own(tmp_path: Path) -> None:

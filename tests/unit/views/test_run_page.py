@@ -34,7 +34,9 @@ def cases_lost(counts: dict[tuple[Cause, str], int]) -> list[CaseRow]:
     """So many cases of each cause and tag."""
     rows: list[CaseRow] = []
     for (cause, tag), count in counts.items():
-        rows.extend(lost_case(f"{cause}-{tag}-{number}", cause, tag) for number in range(count))
+        for number in range(count):
+            id = f"{cause}-{tag}-{number}"
+            rows.append(lost_case(id, cause, tag))
     return rows
 
 

@@ -135,7 +135,11 @@ def test_a_report_of_anything_meets_the_schema(hostile: Path, tmp_path: Path) ->
     check(json_of(hostile))
 
     # The schema does refuse.
-    broken: list[dict[str, Any]] = [{"schema_version": 1}, {"stages": None}, {"causes": ["lost"]}]
+    broken: list[dict[str, Any]] = [
+        {"schema_version": 1},
+        {"stages": None},
+        {"causes": ["lost"]},
+    ]
     for change in broken:
         with pytest.raises(jsonschema.ValidationError):
             check(json_of(hostile) | change)
@@ -274,8 +278,16 @@ def test_a_spreadsheet_runs_nothing_and_what_was_not_measured_is_a_word(hostile:
 
 
 def report_with(rows: list[CaseRow]) -> Report:
-    dataset: dict[str, Any] = dict.fromkeys(("limit", "sample", "seed"))
-    dataset |= {"name": "d", "source": "", "cases": len(rows), "fingerprint": "0" * 32}
+    """A report of a finished run with these cases and no metric."""
+    dataset = {
+        "name": "d",
+        "source": "",
+        "cases": len(rows),
+        "fingerprint": "0" * 32,
+        "limit": None,
+        "sample": None,
+        "seed": None,
+    }
     manifest = {
         "dataset": dataset,
         "rag": {"name": "r"},
