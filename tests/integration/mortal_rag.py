@@ -21,7 +21,8 @@ class Mortal(RAGInterface):
     def __init__(self) -> None:
         super().__init__()
         self.fate = os.environ.get("MORTAL_FATE", "")
-        self.asked: dict[str, int] = {}
+        self.calls: dict[str, int] = {}
+        """The number of calls of each stage."""
 
     def stage_identity(self, stage: str) -> object:
         return "mortal, whatever its environment says"
@@ -38,12 +39,16 @@ class Mortal(RAGInterface):
 
     def work(self, stage: str, query: str) -> None:
         started = time.perf_counter()
-        self.asked[stage] = self.asked.get(stage, 0) + 1
-        if self.fate == f"{stage} {self.asked[stage]}":
-            os.kill(os.getpid(), getattr(signal, os.environ["MORTAL_SIGNAL"]))
-        time.sleep(WORK)  # stands for work outside of Python, such as a request
-        with Path(os.environ["MORTAL_LOG"]).open("a", encoding="utf-8") as log:
-            log.write(f"{stage}\t{query}\t{time.perf_counter() - started}\n")
+        number = self.calls.get(stage, 0) + 1
+        self.calls[stage] = number
+        if self.fate == f"{stage} {number}":
+            deadly = getattr(signal, os.environ["MORTAL_SIGNAL"])
+            os.kill(os.getpid(), deadly)
+        time.sleep(WORK)  # in place of work outside of Python, such as a request
+        log = Path(os.environ["MORTAL_LOG"])
+        with log.open("a", encoding="utf-8") as file:
+            seconds = time.perf_counter() - started
+            file.write(f"{stage}\t{query}\t{seconds}\n")
 
 
 class Poisoned(Mortal):

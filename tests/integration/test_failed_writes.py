@@ -86,12 +86,15 @@ class Workplace:
                 file.write(json.dumps(case) + "\n")
 
     def run(self, out: str, script: str, fault: int) -> Ended:
+        """Runs ``ragbench eval`` by a script that makes something fail."""
+        faults = [str(fault), str(self.folder / out)]
         arguments = ["eval", "cases.jsonl", "--rag", "rag.py:Rag", "-m", "token_f1", "--out", out]
+        python_path = f"{ROOT}{os.pathsep}{ROOT / 'cli'}"
         done = subprocess.run(
-            [sys.executable, "-c", script, str(fault), str(self.folder / out), *arguments],
+            [sys.executable, "-c", script, *faults, *arguments],
             cwd=self.folder,
             check=False,
-            env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"},
+            env=os.environ | {"PYTHONPATH": python_path},
             capture_output=True,
             text=True,
         )
@@ -119,9 +122,9 @@ def check_that_nothing_is_lost(workplace: Workplace, script: str, fault: int, ou
     assert "\nError: " in f"\n{faulty.error}"
     assert "This is a bug" not in faulty.error
 
-    again = workplace.run(out, FAILING, 0)
+    resumed = workplace.run(out, FAILING, 0)
 
-    assert again.code == 0, again.error
+    assert resumed.code == 0, resumed.error
     assert workplace.report(out) == workplace.report("whole")
 
 

@@ -53,6 +53,7 @@ def test_a_real_model_judges_and_is_asked_once(tmp_path: Path) -> None:
     bees = Case(id="bees", query="Where do honey bees live?", reference="Honey bees live in hives.")
 
     def run() -> tuple[Any, Any]:
+        """The report, and the receipt of the calls that it took."""
         with LLMSession(lambda: open_models(settings)) as session:
             judging = Judging(session=session, chat=settings)
             out = tmp_path / "run"
@@ -60,19 +61,25 @@ def test_a_real_model_judges_and_is_asked_once(tmp_path: Path) -> None:
             return report, session.receipt()
 
     report, receipt = run()
+
     for row in report.rows():
         for metric, cell, judgements in zip(report.metrics, row.cells, row.judgements, strict=True):
             definition = metric.definition
             if cell.status is Status.MEASURED:
                 assert cell.value is not None
-                assert definition.low <= cell.value <= (definition.high or cell.value)
+                highest = definition.high or cell.value
+                assert definition.low <= cell.value <= highest
             elif cell.failure is not None:
                 assert cell.failure.type in OF_THE_MODEL, cell.failure
             assert judgements or not metric.is_judged
-    measured = sum(summary.measured for summary in report.summaries if summary.metric.is_judged)
-    assert measured > 0
-    assert all(line.usage.reported for line in receipt.lines)
-    # What failed is stored as failed: the same command asks nobody.
-    again, spent = run()
-    assert [list(row.cells) for row in again.rows()] == [list(row.cells) for row in report.rows()]
-    assert spent.lines == ()
+    judged_metrics = [summary for summary in report.summaries if summary.metric.is_judged]
+    assert sum(summary.measured for summary in judged_metrics) > 0
+    for line in receipt.lines:
+        assert line.usage.reported
+
+    # A failure is stored, too: the same command asks no model.
+    second_report, second_receipt = run()
+
+    cells = [list(row.cells) for row in report.rows()]
+    assert [list(row.cells) for row in second_report.rows()] == cells
+    assert second_receipt.lines == ()

@@ -15,7 +15,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 SAME = ("report.json", "report.md", "cases.csv")
-QUERIES = [f"question {number}{' bad' * (number == 4)}" for number in range(10)]
+QUERIES = [f"question {number}" for number in range(10)]
+QUERIES[4] = "question 4 bad"  # which no answer is given to
 CALLS = {(stage, query) for stage in ("retrieve", "generate") for query in QUERIES}
 
 PLAIN = "import sys; from ragbench_cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -48,6 +49,7 @@ class Ended(NamedTuple):
     code: int
     error: str
     finished: list[tuple[str, str]]
+    """The stages and the queries of the calls that were finished."""
 
 
 class Workplace:
@@ -55,18 +57,16 @@ class Workplace:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        lines = [
-            json.dumps(
-                {
-                    "id": f"c{n}",
-                    "query": query,
-                    "reference": f"answer to {query}",
-                    "reference_contexts": [f"context of {query}"],
-                    "tags": ["odd"] * (n % 2),
-                }
-            )
-            for n, query in enumerate(QUERIES)
-        ]
+        lines = []
+        for number, query in enumerate(QUERIES):
+            case = {
+                "id": f"c{number}",
+                "query": query,
+                "reference": f"answer to {query}",
+                "reference_contexts": [f"context of {query}"],
+                "tags": ["odd"] if number % 2 else [],
+            }
+            lines.append(json.dumps(case))
         (folder / "cases.jsonl").write_text("\n".join(lines), encoding="utf-8")
 
     def run(
@@ -79,19 +79,23 @@ class Workplace:
     ) -> Ended:
         """Runs ``ragbench eval`` in a process of its own."""
         log = self.folder / f"{out}.log"
-        before = self.calls(log)
+        calls_before = self.calls(log)
         rag_name = f"{HERE / 'mortal_rag.py'}:{rag}"
         arguments = ["eval", "cases.jsonl", "--rag", rag_name, "--out", out, *options]
-        known = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}", "MORTAL_LOG": str(log)}
+        variables = {
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}",
+            "MORTAL_LOG": str(log),
+        }
         done = subprocess.run(
             [sys.executable, "-c", *script, *arguments],
             cwd=self.folder,
             check=False,
-            env=os.environ | known | fate,
+            env=os.environ | variables | fate,
             capture_output=True,
             text=True,
         )
-        return Ended(done.returncode, done.stderr, self.calls(log)[len(before) :])
+        own_calls = self.calls(log)[len(calls_before) :]
+        return Ended(done.returncode, done.stderr, own_calls)
 
     def killed(self, out: str, *options: str, **how: Any) -> tuple[Ended, Ended]:
         """A run that SIGKILL ends, and the same command again; both gave what a whole one gives."""
@@ -108,12 +112,17 @@ class Workplace:
 
     @staticmethod
     def calls(log: Path) -> list[tuple[str, str]]:
+        """The stages and the queries of the finished calls."""
         if not log.exists():
             return []
-        rows = [line.split("\t") for line in log.read_text(encoding="utf-8").splitlines()]
-        return [(row[0], row[1]) for row in rows]
+        calls = []
+        for line in log.read_text(encoding="utf-8").splitlines():
+            stage, query = line.split("\t")[:2]
+            calls.append((stage, query))
+        return calls
 
     def report(self, out: str) -> dict[str, bytes]:
+        """The files that are the same for each run of the same command."""
         return {name: (self.folder / out / name).read_bytes() for name in SAME}
 
 
@@ -153,10 +162,13 @@ def test_a_killed_run_ends_like_an_undisturbed_one(
     undisturbed: Workplace, fate: str, options: tuple[str, ...]
 ) -> None:
     out = f"{fate} {options}".replace(" ", "")
+
     killed, resumed = undisturbed.killed(out, *options, MORTAL_FATE=fate, MORTAL_SIGNAL="SIGKILL")
+
     repeated = set(killed.finished) & set(resumed.finished)
     # Three calls side by side, and those in their places, may be finished and not yet stored.
-    assert len(repeated) <= (6 if "--concurrency" in options else 0), repeated
+    allowed = 6 if "--concurrency" in options else 0
+    assert len(repeated) <= allowed, repeated
     assert set(killed.finished) | set(resumed.finished) == CALLS
 
 
@@ -164,11 +176,15 @@ def test_a_killed_run_ends_like_an_undisturbed_one(
 def test_a_killed_batch_run_repeats_at_most_the_batch_in_flight(
     undisturbed: Workplace, fate: str
 ) -> None:
-    out, options = f"batch{fate}".replace(" ", ""), ("--batch-size", "4")
-    died = {"MORTAL_FATE": fate, "MORTAL_SIGNAL": "SIGKILL"}
-    killed, resumed = undisturbed.killed(out, *options, rag="MortalBatch", **died)
+    out = f"batch{fate}".replace(" ", "")
+    options = ("--batch-size", "4")
+    death = {"MORTAL_FATE": fate, "MORTAL_SIGNAL": "SIGKILL"}
+
+    killed, resumed = undisturbed.killed(out, *options, rag="MortalBatch", **death)
+
     # Query 4 fails its batch, which is split: its neighbours are asked in smaller batches.
-    assert len(set(killed.finished) & set(resumed.finished)) < 4
+    repeated = set(killed.finished) & set(resumed.finished)
+    assert len(repeated) < 4
 
 
 @pytest.mark.parametrize(
@@ -183,9 +199,12 @@ def test_a_run_killed_while_it_stores_ends_like_an_undisturbed_one(
     undisturbed: Workplace, transaction: int, when: str
 ) -> None:
     script = (IN_TRANSACTION, str(transaction), when)
+
     killed, resumed = undisturbed.killed(f"transaction-{transaction}-{when}", script=script)
+
     repeated = set(killed.finished) & set(resumed.finished)
-    assert len(repeated) <= (1 if when == "before" else 0), repeated
+    allowed = 1 if when == "before" else 0
+    assert len(repeated) <= allowed, repeated
 
 
 @pytest.mark.parametrize(
@@ -196,13 +215,18 @@ def test_an_interrupted_run_finishes_the_call_in_flight_and_continues(
     undisturbed: Workplace, name: str, fate: str
 ) -> None:
     out = f"{name}{fate}".replace(" ", "")
+
     stopped = undisturbed.run(out, MORTAL_FATE=fate, MORTAL_SIGNAL=name)
     assert stopped.code == 130
     assert "The same command continues" in stopped.error
     assert "Traceback" not in stopped.error
     stage, number = fate.split()
-    assert stopped.finished[-1] == (stage, QUERIES[int(number) - 1]), "the call in flight is kept"
-    assert not set(stopped.finished) & set(undisturbed.resumed(out).finished)
+    call_in_flight = (stage, QUERIES[int(number) - 1])
+    assert stopped.finished[-1] == call_in_flight
+
+    resumed = undisturbed.resumed(out)
+
+    assert not set(stopped.finished) & set(resumed.finished)
 
 
 @pytest.mark.parametrize(
@@ -217,16 +241,18 @@ def test_a_question_that_takes_the_process_down_costs_itself_alone(
     tmp_path: Path, stage: str, options: tuple[str, ...]
 ) -> None:
     workplace = Workplace(tmp_path)
-    first = workplace.run("run", *options, rag="Poisoned", MORTAL_POISON=stage)
-    assert first.code == -signal.SIGSEGV
-    second = workplace.run("run", *options, rag="Poisoned", MORTAL_POISON=stage)
-    assert second.code == 0, second.error
+
+    crashed = workplace.run("run", *options, rag="Poisoned", MORTAL_POISON=stage)
+    assert crashed.code == -signal.SIGSEGV
+    resumed = workplace.run("run", *options, rag="Poisoned", MORTAL_POISON=stage)
+    assert resumed.code == 0, resumed.error
+
     report = json.loads((tmp_path / "run" / "report.json").read_bytes())
-    assert [
-        (group["stage"], group["type"], group["message"], group["count"])
-        for group in report["failures"]
-        if group["type"] == "ProcessDied"
-    ] == [(stage, "ProcessDied", "took the process down (signal 11, SIGSEGV)", 1)]
-    done = {query for asked, query in first.finished + second.finished if asked == stage}
-    assert done == set(QUERIES) - {"question 7"}
+    (death,) = [group for group in report["failures"] if group["type"] == "ProcessDied"]
+    assert death["stage"] == stage
+    assert death["message"] == "took the process down (signal 11, SIGSEGV)"
+    assert death["count"] == 1
+    finished = crashed.finished + resumed.finished
+    answered = {query for call_stage, query in finished if call_stage == stage}
+    assert answered == set(QUERIES) - {"question 7"}
     assert not (tmp_path / "run" / "journal.sqlite-in-flight").exists()

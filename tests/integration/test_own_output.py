@@ -38,7 +38,8 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "my_rag.py").write_text(RAG, "utf-8")
     cases: list[str] = []
     for number in range(CASES):
-        case = {"id": f"c{number}", "query": f"q{number}", "reference": f"answer q{number}"}
+        query = f"q{number}"
+        case = {"id": f"c{number}", "query": query, "reference": f"answer {query}"}
         cases.append(json.dumps(case))
     (tmp_path / "cases.jsonl").write_text("\n".join(cases) + "\n", "utf-8")
     return tmp_path
@@ -47,7 +48,9 @@ def project(tmp_path: Path) -> Path:
 def evaluate(project: Path, name: str) -> None:
     """Runs the evaluation with what it prints in two files of the project."""
     command = ("eval", "cases.jsonl", "--rag", "my_rag.py:Noting", "--out", "run")
-    with (project / f"{name}.out").open("wb") as out, (project / f"{name}.err").open("wb") as err:
+    out_file = project / f"{name}.out"
+    err_file = project / f"{name}.err"
+    with out_file.open("wb") as out, err_file.open("wb") as err:
         done = subprocess.run(
             [sys.executable, "-m", "ragbench_cli", *command],
             cwd=project,
@@ -56,7 +59,7 @@ def evaluate(project: Path, name: str) -> None:
             env=environment(),
             check=False,
         )
-    assert done.returncode == 0, (project / f"{name}.err").read_text("utf-8")
+    assert done.returncode == 0, err_file.read_text("utf-8")
 
 
 def calls(project: Path) -> int:

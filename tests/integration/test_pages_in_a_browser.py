@@ -28,8 +28,8 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def driver() -> Generator[Any]:
-    with browser() as found:
-        yield found
+    with browser() as chromium:
+        yield chromium
 
 
 def ragbench(*arguments: object) -> int:
@@ -38,82 +38,126 @@ def ragbench(*arguments: object) -> int:
     return main([str(argument) for argument in arguments])
 
 
-def compared(folder: Path, one: Path, other: Path) -> dict[str, Path]:
-    """The pages of two runs of which the second is worse."""
-    found = {name: folder / f"{name}.html" for name in ("against", "compare", "gate", "label")}
-    ragbench("report", other, "--against", one, "--html", found["against"])
-    ragbench("compare", one, other, "--html", found["compare"])
-    drop = ("--baseline", one, "--max-drop", "recall@5=0.01")
-    ragbench("gate", other, *drop, "--html", found["gate"])
-    pairs = ("label", other, "--against", one, "-m", "token_f1", "-n", 100, "--show-judge")
-    assert ragbench(*pairs, "--page", found["label"]) == 0
-    return {"run": one / "report.html", **found}
+def pages_of_two_runs(folder: Path, good_run: Path, worse_run: Path) -> dict[str, Path]:
+    """The page of the good run, and the pages that put the worse run beside it."""
+    pages = {
+        "run": good_run / "report.html",
+        "against": folder / "against.html",
+        "compare": folder / "compare.html",
+        "gate": folder / "gate.html",
+        "label": folder / "label.html",
+    }
+    ragbench("report", worse_run, "--against", good_run, "--html", pages["against"])
+    ragbench("compare", good_run, worse_run, "--html", pages["compare"])
+    limit = ("--baseline", good_run, "--max-drop", "recall@5=0.01")
+    ragbench("gate", worse_run, *limit, "--html", pages["gate"])
+    pairs = ("--against", good_run, "-m", "token_f1", "-n", 100, "--show-judge")
+    assert ragbench("label", worse_run, *pairs, "--page", pages["label"]) == 0
+    return pages
 
 
 HOSTILE = {"run": 100, "against": 100, "compare": 30, "gate": 30, "label": 20}
 """Pages of hostile runs, and the fewest cases that each shows."""
 PAGES = ("run", "against", "compare", "gate", "label", "ablate", "validate")
+VARIANTS = """\
+variants:
+- name: all
+  operators: []
+- name: two
+  operators:
+  - {action: filter, type: top_k, k: 2}
+"""
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The pages of runs in which every text is an attack."""
     folder = tmp_path_factory.mktemp("hostile")
-    one, other = folder / "one", folder / "other"
-    hostile_run(one)
-    hostile_run(other, Changed())
-    return compared(folder, one, other)
+    good_run = folder / "one"
+    worse_run = folder / "other"
+    hostile_run(good_run)
+    hostile_run(worse_run, Changed())
+    return pages_of_two_runs(folder, good_run, worse_run)
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The pages of two runs of the baseline over the first cases of the example dataset."""
     folder = tmp_path_factory.mktemp("pages")
-    run, other = folder / "run", folder / "other"
-    limited = ("--limit", LIMIT, "-q")
-    assert (
-        ragbench(
-            "eval", PELLORIN, "--rag", "baseline", "--out", run, *limited, "--validate", "lexical"
-        )
-        == 0
-    )
-    assert (
-        ragbench("eval", PELLORIN, "--rag", "baseline", "--out", other, *limited, "--top-k", 1) == 0
-    )
-    (folder / "variants.yaml").write_text(
-        "variants:\n- name: all\n  operators: []\n"
-        "- name: two\n  operators:\n  - {action: filter, type: top_k, k: 2}\n",
-        "utf-8",
-    )
-    found = compared(folder, run, other)
-    found |= {name: folder / f"{name}.html" for name in ("ablate", "validate")}
-    variants = ("--variants", folder / "variants.yaml", "-m", "recall@5")
-    ragbench("ablate", run, *variants, "--html", found["ablate"])
-    lexical, earlier = ("--validator", "lexical", "-q"), folder / "earlier.jsonl"
-    ragbench("validate", other, *lexical, "-o", earlier)
-    ragbench("validate", run, *lexical, "--against", earlier, "--html", found["validate"])
-    ragbench("report", run, "--html-folder", folder / "folder")
-    return {**found, "folder": folder / "folder" / "index.html"}
+    good_run = folder / "run"
+    worse_run = folder / "other"
+    baseline = ("eval", PELLORIN, "--rag", "baseline", "--limit", LIMIT, "-q")
+    assert ragbench(*baseline, "--out", good_run, "--validate", "lexical") == 0
+    assert ragbench(*baseline, "--out", worse_run, "--top-k", 1) == 0
+    pages = pages_of_two_runs(folder, good_run, worse_run)
+
+    pages["ablate"] = folder / "ablate.html"
+    variants_file = folder / "variants.yaml"
+    variants_file.write_text(VARIANTS, "utf-8")
+    variants = ("--variants", variants_file, "-m", "recall@5")
+    ragbench("ablate", good_run, *variants, "--html", pages["ablate"])
+
+    pages["validate"] = folder / "validate.html"
+    lexical = ("--validator", "lexical", "-q")
+    earlier = folder / "earlier.jsonl"
+    ragbench("validate", worse_run, *lexical, "-o", earlier)
+    compared = ("--against", earlier, "--html", pages["validate"])
+    ragbench("validate", good_run, *lexical, *compared)
+
+    ragbench("report", good_run, "--html-folder", folder / "folder")
+    pages["folder"] = folder / "folder" / "index.html"
+    return pages
 
 
-def opened(driver: Any, page: Path, fragment: str = "") -> None:
+def open_page(driver: Any, page: Path, fragment: str = "") -> None:
+    """Opens a page with empty logs, so that they hold its own events alone."""
     driver.get("about:blank")
     driver.get_log("performance")
     driver.get_log("browser")
     driver.get(page.as_uri() + fragment)
 
 
-def requested(driver: Any) -> list[str]:
+def requested_urls(driver: Any) -> list[str]:
     """Everything that the page asked for, but itself."""
-    events = (json.loads(entry["message"])["message"] for entry in driver.get_log("performance"))
-    urls = [
-        event["params"]["request"]["url"]
-        for event in events
-        if event["method"] == "Network.requestWillBeSent"
-    ]
-    return [url for url in urls if not re.search(r"\.(html|css|js)(#.*)?$", url) or "http" in url]
+    urls = []
+    for entry in driver.get_log("performance"):
+        event = json.loads(entry["message"])["message"]
+        if event["method"] != "Network.requestWillBeSent":
+            continue
+        url = event["params"]["request"]["url"]
+        is_own_file = re.search(r"\.(html|css|js)(#.*)?$", url) and "http" not in url
+        if not is_own_file:
+            urls.append(url)
+    return urls
 
 
-def logged(driver: Any) -> list[str]:
+def console_messages(driver: Any) -> list[str]:
     return [entry["message"] for entry in driver.get_log("browser")]
+
+
+def count_of(driver: Any, selector: str) -> int:
+    """How many elements of the page a CSS selector finds."""
+    return int(driver.execute_script(f"return document.querySelectorAll('{selector}').length"))
+
+
+def shown_ids(driver: Any) -> list[str]:
+    """The cases that the page lists now."""
+    script = "return [...document.querySelectorAll('#list .id')].map(e => e.textContent)"
+    return list(driver.execute_script(script))
+
+
+def press(driver: Any, keys: str) -> None:
+    driver.find_element("css selector", "body").send_keys(keys)
+
+
+def page_without_policy(page: Path) -> Path:
+    """A copy in which nothing but the escaping of its texts protects the reader."""
+    text = page.read_text("utf-8")
+    bare_text = re.sub(r"<meta http-equiv=\"Content-Security-Policy\"[^>]*>", "", text)
+    assert bare_text != text
+    bare_page = page.with_name(f"bare-{page.name}")
+    bare_page.write_text(bare_text, "utf-8")
+    return bare_page
 
 
 @pytest.mark.parametrize("policy", [True, False], ids=["policy", "without its policy"])
@@ -121,51 +165,55 @@ def logged(driver: Any) -> list[str]:
 def test_no_payload_runs_and_nothing_is_asked_for(
     driver: Any, hostile: dict[str, Path], name: str, least: int, policy: bool
 ) -> None:
-    page, text = hostile[name], hostile[name].read_text("utf-8")
+    page = hostile[name]
     if not policy:
-        page = page.with_name(f"bare-{name}.html")
-        bare = re.sub(r"<meta http-equiv=\"Content-Security-Policy\"[^>]*>", "", text)
-        page.write_text(bare, "utf-8")
-        assert bare != text
-    opened(driver, page)
+        page = page_without_policy(page)
+
+    open_page(driver, page)
     driver.execute_script("for (const d of document.querySelectorAll('details')) d.open = true")
-    shown = "return document.querySelectorAll('.case, .flip, .task').length"
-    assert driver.execute_script(shown) >= least
+
+    assert count_of(driver, ".case, .flip, .task") >= least
     assert not driver.execute_script("return document.documentElement.dataset.hit || window.hit")
-    assert requested(driver) == []
-    own = "return document.querySelectorAll('script, iframe, img, link, base, form, object').length"
-    # Its own script, and the filter's form.
-    assert driver.execute_script(own) == (2 if name in ("run", "against", "label") else 1)
+    assert requested_urls(driver) == []
+    # Its own script, and the form of its filter where it has one.
+    own_elements = 2 if name in ("run", "against", "label") else 1
+    assert count_of(driver, "script, iframe, img, link, base, form, object") == own_elements
     if policy:
-        assert logged(driver) == []
+        assert console_messages(driver) == []
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_is_quiet_and_accessible(driver: Any, pages: dict[str, Path], name: str) -> None:
-    opened(driver, pages[name])
+    open_page(driver, pages[name])
     driver.set_script_timeout(120)
     axe = files("axe_core_python") / "axe.min.js"
     driver.execute_script(axe.read_text("utf-8"))
-    assert requested(driver) == []
-    assert logged(driver) == []
+
+    assert requested_urls(driver) == []
+    assert console_messages(driver) == []
     if name in ("run", "against"):
         driver.execute_script("document.querySelector('#list .case').open = true")
     for scheme in ("light", "dark"):
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        found = driver.execute_async_script(AXE)["violations"]
-        reported = [(each["id"], each["nodes"][0]["html"][:200]) for each in found]
-        assert reported == [], scheme
+        violations = []
+        for violation in driver.execute_async_script(AXE)["violations"]:
+            html_of_first = violation["nodes"][0]["html"]
+            violations.append((violation["id"], html_of_first[:200]))
+        assert violations == [], scheme
 
 
 def test_a_page_with_its_script_and_style_as_files_works(
     driver: Any, pages: dict[str, Path]
 ) -> None:
-    opened(driver, pages["folder"])
-    assert logged(driver) == []
-    assert len(shown(driver)) == int(LIMIT)
-    names = sorted(path.name for path in pages["folder"].parent.iterdir())
-    assert names == ["index.html", "report.css", "report.js"]
+    page = pages["folder"]
+
+    open_page(driver, page)
+
+    assert console_messages(driver) == []
+    assert len(shown_ids(driver)) == int(LIMIT)
+    names = [path.name for path in page.parent.iterdir()]
+    assert sorted(names) == ["index.html", "report.css", "report.js"]
 
 
 @pytest.mark.parametrize("width", [360, 2000])
@@ -174,35 +222,39 @@ def test_no_page_is_wider_than_its_window(driver: Any, pages: dict[str, Path], w
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
         for name in PAGES:
-            opened(driver, pages[name])
-            wide = driver.execute_script("return document.documentElement.scrollWidth")
-            assert wide <= width, name
+            open_page(driver, pages[name])
+            content_width = driver.execute_script("return document.documentElement.scrollWidth")
+            assert content_width <= width, name
     finally:
         driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def shown(driver: Any) -> list[str]:
-    script = "return [...document.querySelectorAll('#list .id')].map(e => e.textContent)"
-    return list(driver.execute_script(script))
-
-
 def test_the_page_is_a_work_list(driver: Any, pages: dict[str, Path]) -> None:
-    found = {case["id"]: case for case in cases_of(pages["run"].parent)}
-    causes = {id: case["attribution"]["cause"] for id, case in found.items()}
-    opened(driver, pages["run"])
-    assert shown(driver) == list(causes)
+    cases = {}
+    causes = {}
+    recalls = {}
+    for case in cases_of(pages["run"].parent):
+        id = case["id"]
+        cases[id] = case
+        causes[id] = case["attribution"]["cause"]
+        recalls[id] = case["scores"]["recall@5"]["value"]
+    open_page(driver, pages["run"])
+    assert shown_ids(driver) == list(cases)
 
     # The first group: its figure is that of the cases that its link shows, kept in the address.
     text = driver.find_element("css selector", ".work li").text
     count = int(re.search(r": (\d+)( of \d+)? cases", text)[1])  # type: ignore[index]
     driver.find_element("css selector", ".work a").click()
-    group, address = shown(driver), driver.current_url
-    assert len(group) == count and len({causes[id] for id in group}) == 1
-    assert f"cause={causes[group[0]]}" in address
+    group = shown_ids(driver)
+    address = driver.current_url
+    assert len(group) == count
+    (cause,) = {causes[id] for id in group}
+    assert f"cause={cause}" in address
     driver.get("about:blank")
     driver.get(address)
-    assert shown(driver) == group
+    assert shown_ids(driver) == group
 
+    # Keys: the next case, the next, the one before; then the search.
     press(driver, "j")
     press(driver, "j")
     press(driver, "k")
@@ -211,37 +263,44 @@ def test_the_page_is_a_work_list(driver: Any, pages: dict[str, Path]) -> None:
     press(driver, "/")
     assert driver.execute_script("return document.activeElement.id") == "q"
 
+    # Filters, searches and orders, each from its address.
     driver.find_element("css selector", "button[type=reset]").click()
-    recall = {id: case["scores"]["recall@5"]["value"] for id, case in found.items()}
-    for hash, wanted in {
-        "cause=declined": [id for id, cause in causes.items() if cause == "declined"],
-        "q=recall@5<0.5": [id for id, one in recall.items() if one is not None and one < 0.5],
-        "q=" + found[group[0]]["retrieved_ids"][0]: None,
-        "q=paid annual leave per calendar year": None,  # words of a chunk
-        "tag=number&tag=paraphrase": [
-            id for id, case in found.items() if {"number", "paraphrase"} <= {*case["tags"]}
-        ],
-        "sort=recall@5": sorted(found, key=lambda id: (recall[id] is None, recall[id] or 0)),
-    }.items():
+
+    def listed(fragment: str) -> list[str]:
+        """The cases that the page lists when it is opened with this fragment."""
         driver.get("about:blank")
-        driver.get(pages["run"].as_uri() + "#" + hash)
-        hits = shown(driver)
-        assert hits == wanted if wanted is not None else 0 < len(hits) < len(found), hash
+        driver.get(f"{pages['run'].as_uri()}#{fragment}")
+        return shown_ids(driver)
+
+    declined = [id for id in cases if causes[id] == "declined"]
+    assert listed("cause=declined") == declined
+    low = [id for id, recall in recalls.items() if recall is not None and recall < 0.5]
+    assert listed("q=recall@5<0.5") == low
+    both_tags = [id for id in cases if {"number", "paraphrase"} <= set(cases[id]["tags"])]
+    assert listed("tag=number&tag=paraphrase") == both_tags
+    chunk_id = cases[group[0]]["retrieved_ids"][0]
+    assert 0 < len(listed(f"q={chunk_id}")) < len(cases)
+    words_of_a_chunk = "paid annual leave per calendar year"
+    assert 0 < len(listed(f"q={words_of_a_chunk}")) < len(cases)
+    unmeasured_last = sorted(cases, key=lambda id: (recalls[id] is None, recalls[id] or 0))
+    assert listed("sort=recall@5") == unmeasured_last
+
+    # On paper, nothing can be opened: of the cases that are listed, all are printed open.
     driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
-    assert driver.execute_script("return document.querySelectorAll('.case[open]').length") == 12
+    assert count_of(driver, ".case[open]") == 12
 
 
 def test_a_link_opens_its_case_and_shows_the_marked_chunks(
     driver: Any, pages: dict[str, Path]
 ) -> None:
-    opened(driver, pages["run"], "#case=pto-days-porto")
+    open_page(driver, pages["run"], "#case=pto-days-porto")
+
     case = "const c = document.getElementById('case=pto-days-porto'); "
     assert driver.execute_script(f"{case}return c.closest('details').open") is True
     marked = "return [...c.querySelectorAll('tr.gold details mark')].map(m => m.textContent)"
-    script = case + marked
     marks: list[str] = []
     for _ in range(50):  # an opened case is filled by an event
-        marks = driver.execute_script(script)
+        marks = driver.execute_script(case + marked)
         if marks:
             break
     assert "You get 27 days of paid annual leave per calendar year" in marks
@@ -250,89 +309,114 @@ def test_a_link_opens_its_case_and_shows_the_marked_chunks(
 def test_without_javascript_every_fact_is_there(driver: Any, pages: dict[str, Path]) -> None:
     driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
-        opened(driver, pages["run"])
+        open_page(driver, pages["run"])
         root = driver.execute_cdp_cmd("DOM.getDocument", {})["root"]["nodeId"]
         dom = driver.execute_cdp_cmd("DOM.getOuterHTML", {"nodeId": root})["outerHTML"]
     finally:
         driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-    text = " ".join(html.unescape(re.sub("<[^>]*>", "", dom)).split())
+
+    text = in_one_line(html.unescape(re.sub("<[^>]*>", "", dom)))
     for case in cases_of(pages["run"].parent):
-        detail = case["attribution"]["detail"]
-        for reported in (case["id"], case["query"], case["reference"], detail):
-            assert reported is None or " ".join(reported.split()) in text
-        assert case["response"] is None or " ".join(case["response"].split()) in text
-        assert all(id in text for id in case["retrieved_ids"])
+        facts = [
+            case["id"],
+            case["query"],
+            case["reference"],
+            case["response"],
+            case["attribution"]["detail"],
+        ]
+        for fact in facts:
+            assert fact is None or in_one_line(fact) in text
+        for id in case["retrieved_ids"]:
+            assert id in text
     assert '<html lang="en">' in dom  # without the class that the script sets
 
 
+def in_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+# --- a page of labels settles a gate
+
+NAMES = ("Bach", "Haydn", "Brahms", "Verdi", "Liszt")
+
+
+def answers_about_composers(run: str) -> list[dict[str, str]]:
+    """48 cases of a run: all right in base; in run, each eighth names the next composer."""
+    rows = []
+    for number in range(48):
+        is_wrong = run == "run" and number % 8 == 0
+        name = NAMES[(number + is_wrong) % 5]
+        row = {
+            "id": f"q{number}",
+            "question": f"Who wrote {number}?",
+            "reference": NAMES[number % 5],
+            "response": f"{run} says {name}, {number}.",
+        }
+        rows.append(row)
+    return rows
+
+
 def drop_of(printed: str) -> Any:
-    checks = json.loads(printed)["checks"]
+    """The check of the loss of answer_correct in the verdict that a gate printed."""
     (drop,) = [
-        each for each in checks if each["kind"] == "drop" and each["subject"] == "answer_correct"
+        check
+        for check in json.loads(printed)["checks"]
+        if check["kind"] == "drop" and check["subject"] == "answer_correct"
     ]
     return drop
-
-
-def press(driver: Any, keys: str) -> None:
-    driver.find_element("css selector", "body").send_keys(keys)
 
 
 def test_a_gate_that_cannot_tell_asks_people_and_is_settled_by_their_page(
     driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names = ("Bach", "Haydn", "Brahms", "Verdi", "Liszt")
     for run in ("base", "run"):
-        said = [f"{names[(at + (run == 'run' and at % 8 == 0)) % 5]}, {at}." for at in range(48)]
-        lines(
-            f"{run}.jsonl",
-            (
-                {
-                    "id": f"q{at}",
-                    "question": f"Who wrote {at}?",
-                    "reference": names[at % 5],
-                    "response": f"{run} says {said[at]}",
-                }
-                for at in range(48)
-            ),
-        )
-        assert ragbench("eval", f"{run}.jsonl", "--out", run, "-q", "-m", "answer_correct") == 0
+        dataset = lines(f"{run}.jsonl", answers_about_composers(run))
+        assert ragbench("eval", dataset, "--out", run, "-q", "-m", "answer_correct") == 0
     gate = ("gate", "run", "-b", "base", "--max-drop", "answer_correct=0.12", "--strict", "--json")
     capsys.readouterr()
+
+    # It cannot tell, and names the command that writes the page.
     assert ragbench(*gate) == 3
     drop = drop_of(capsys.readouterr().out)
     command = shlex.split(drop["plan"]["command"])
     assert ragbench(*command[1:]) == 0
+    page = tmp_path / command[command.index("--page") + 1]
+    pairs = int(command[command.index("-n") + 1])
 
     behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
     driver.execute_cdp_cmd("Browser.setDownloadBehavior", behaviour)
-    opened(driver, tmp_path / command[command.index("--page") + 1])
-    count = driver.execute_script("return document.querySelectorAll('.answer').length")
-    assert count == 2 * int(command[command.index("-n") + 1])
+    open_page(driver, page)
+    count = count_of(driver, ".answer")
+    assert count == 2 * pairs
     driver.find_element("id", "by").send_keys("ann")
     state = "return document.getElementById('state').textContent"
     press(driver, "n")
     press(driver, "u")
     assert driver.execute_script(state) == f"0 of {count} labelled"
-    for at in range(count):
+    for labelled in range(1, count + 1):
         # People call every second answer of the run wrong, whatever the words say.
         text = driver.find_element("css selector", ".answer[aria-current=true] p").text
         number = int(text.rstrip(".").rpartition(" ")[2])
-        press(driver, "n" if text.startswith("run") and number % 2 else "y")
-        if at == 3:  # what was said outlives the page
+        is_wrong = text.startswith("run") and number % 2 == 1
+        press(driver, "n" if is_wrong else "y")
+        if labelled == 4:  # labels outlive the page
             driver.refresh()
             driver.find_element("id", "by").send_keys("ann")
             driver.find_element("tag name", "h1").click()
             assert driver.execute_script(state).startswith("4 of ")
     assert driver.execute_script(state).startswith(f"{count} of {count} labelled. Save them (d)")
     press(driver, "d")
-    saved = tmp_path / "labels.jsonl"
+    labels = tmp_path / "labels.jsonl"
     for _ in range(200):
-        if saved.exists() and saved.read_bytes().count(b"\n") == count:
+        if labels.exists() and labels.read_bytes().count(b"\n") == count:
             break
         driver.execute_script("return 0")
-    assert requested(driver) == []
-    assert ragbench(*gate, "--labels", saved) == 1
-    drop = drop_of(capsys.readouterr().out)
-    assert drop["corrected"]["labels"] == count // 2 and drop["corrected"]["chosen"] == 0
-    assert drop["corrected"]["corrected"] < -0.3
+    assert requested_urls(driver) == []
+
+    # With the labels of the page, it fails.
+    assert ragbench(*gate, "--labels", labels) == 1
+    corrected = drop_of(capsys.readouterr().out)["corrected"]
+    assert corrected["labels"] == count // 2
+    assert corrected["chosen"] == 0
+    assert corrected["corrected"] < -0.3

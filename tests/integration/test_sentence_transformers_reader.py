@@ -23,7 +23,8 @@ pytestmark = [
 
 QUESTION = "when was the mill built"
 TEXT = "the mill was built in 1840"
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sorted({*QUESTION.split(), *TEXT.split()})]
+SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+VOCABULARY = [*SPECIAL_TOKENS, *sorted({*QUESTION.split(), *TEXT.split()})]
 
 
 def saved_model(folder: Path, labels: dict[int, str]) -> Any:
@@ -32,7 +33,7 @@ def saved_model(folder: Path, labels: dict[int, str]) -> Any:
     transformers = import_module("transformers")
     torch.manual_seed(7)
     config = transformers.BertConfig(
-        vocab_size=len(WORDS),
+        vocab_size=len(VOCABULARY),
         hidden_size=16,
         num_hidden_layers=1,
         num_attention_heads=2,
@@ -43,9 +44,10 @@ def saved_model(folder: Path, labels: dict[int, str]) -> Any:
     )
     model = transformers.BertForSequenceClassification(config).eval()
     model.save_pretrained(folder)
-    vocabulary = folder / "vocab.txt"
-    vocabulary.write_text("\n".join(WORDS), "utf-8")
-    transformers.BertTokenizerFast(str(vocabulary)).save_pretrained(folder)
+    vocabulary_file = folder / "vocab.txt"
+    vocabulary_file.write_text("\n".join(VOCABULARY), "utf-8")
+    tokenizer = transformers.BertTokenizerFast(str(vocabulary_file))
+    tokenizer.save_pretrained(folder)
     return model
 
 
@@ -53,7 +55,8 @@ def logits_of(model: Any, folder: Path, first: str, second: str) -> list[float]:
     """What the model itself says of a pair, without ragbench."""
     tokenizer = import_module("transformers").AutoTokenizer.from_pretrained(folder)
     encoded = tokenizer(first, second, return_tensors="pt")
-    logits: list[float] = model(**encoded).logits.detach()[0].tolist()
+    output = model(**encoded)
+    logits: list[float] = output.logits.detach()[0].tolist()
     return logits
 
 
@@ -64,7 +67,8 @@ def test_a_cross_encoder_gives_its_own_logit(tmp_path: Path) -> None:
     [reading] = reader.read([(QUESTION, TEXT)])
 
     assert isinstance(reader, LoadedReader)
-    assert [reading.logit] == pytest.approx(logits_of(model, tmp_path, QUESTION, TEXT), abs=1e-4)
+    own_logits = logits_of(model, tmp_path, QUESTION, TEXT)
+    assert [reading.logit] == pytest.approx(own_logits, abs=1e-4)
 
 
 def test_entailment_reads_the_text_first_and_weighs_its_label_against_the_others(
@@ -94,7 +98,8 @@ def test_a_validator_judges_with_it_and_quotes_by_words(tmp_path: Path) -> None:
     saved_model(tmp_path, {0: "LABEL_0"})
     validator = LocalValidator(reader=str(tmp_path), relevant=1e-6, present=1e-5)
 
-    verdict = validator.validate(f"{QUESTION}?", [Chunk(id="a", text=f"{TEXT}.")])
+    chunk = Chunk(id="a", text=f"{TEXT}.")
+    verdict = validator.validate(f"{QUESTION}?", [chunk])
 
     assert verdict.answer_word is None  # the words were measured with another reader
     assert [quote.text for quote in verdict.evidence] == [f"{TEXT}."]

@@ -43,7 +43,7 @@ class Project:
         self.folder = folder / "project"
         self.folder.mkdir()
         self.way = way
-        self.list = folder / "calls"
+        self.call_list = folder / "calls"
         (self.folder / "pyproject.toml").touch()
         shutil.copy(Path(__file__).with_name("writing_rag.py"), self.folder)
         lines: list[str] = []
@@ -57,7 +57,7 @@ class Project:
         command = ("eval", "cases.jsonl", "--rag", "writing_rag.py:Writing", "--out", "run")
         variables = {
             "WRITER": self.way,
-            "WRITER_CALLS": str(self.list),
+            "WRITER_CALLS": str(self.call_list),
             "RAGBENCH_WRITER_LAST_CALL": str(last_call),
         }
         with (self.folder / "out.txt").open("ab") as out:
@@ -73,7 +73,11 @@ class Project:
 
     @property
     def calls(self) -> int:
-        return len(self.list.read_text("utf-8").splitlines())
+        return len(self.call_list.read_text("utf-8").splitlines())
+
+    @property
+    def output(self) -> str:
+        return (self.folder / "out.txt").read_text("utf-8")
 
 
 @pytest.mark.parametrize("way", parameters(WAYS))
@@ -84,7 +88,7 @@ def test_a_kill_repeats_the_call_in_flight(tmp_path: Path, way: str) -> None:
         assert project.evaluate(last_call=last_call) == -signal.SIGKILL
     assert project.evaluate() == 0
 
-    assert project.calls == CASES + 2, (project.folder / "out.txt").read_text("utf-8")
+    assert project.calls == CASES + 2, project.output
 
 
 @pytest.mark.parametrize("way", parameters(SEEN))
@@ -94,4 +98,4 @@ def test_a_finished_run_is_not_asked_again(tmp_path: Path, way: str) -> None:
     assert project.evaluate() == 0
     assert project.evaluate() == 0
 
-    assert project.calls == CASES + CHECKED, (project.folder / "out.txt").read_text("utf-8")
+    assert project.calls == CASES + CHECKED, project.output

@@ -82,7 +82,9 @@ def dumb(query: str) -> None:
 def state(query: str) -> None:
     """A state that is read and written again under another name, which then replaces it."""
     path = HERE / "state.json"
-    entries: list[str] = json.loads(path.read_text()) if path.exists() else []
+    entries: list[str] = []
+    if path.exists():
+        entries = json.loads(path.read_text())
     partial = HERE / "state.json.partial"
     partial.write_text(json.dumps([*entries, query]))
     partial.replace(path)
@@ -91,7 +93,9 @@ def state(query: str) -> None:
 def pickled(query: str) -> None:
     """A cache that is read and written in place."""
     path = HERE / "cache.pkl"
-    entries: list[str] = pickle.loads(path.read_bytes()) if path.exists() else []
+    entries: list[str] = []
+    if path.exists():
+        entries = pickle.loads(path.read_bytes())
     path.write_bytes(pickle.dumps([*entries, query]))
 
 
@@ -99,7 +103,8 @@ def files(query: str) -> None:
     """A cache with a file for each query."""
     folder = HERE / "answers"
     folder.mkdir(exist_ok=True)
-    (folder / f"{query.replace(' ', '-')}.json").write_text(json.dumps(query))
+    name = query.replace(" ", "-")
+    (folder / f"{name}.json").write_text(json.dumps(query))
 
 
 def program(query: str) -> None:
@@ -112,7 +117,8 @@ def program_files(query: str) -> None:
     """A program that writes a file for each query."""
     folder = HERE / "programs"
     folder.mkdir(exist_ok=True)
-    script = f"open('programs/{query.replace(' ', '-')}.txt', 'w').write('x')"
+    name = query.replace(" ", "-")
+    script = f"open('programs/{name}.txt', 'w').write('x')"
     subprocess.run([sys.executable, "-S", "-c", script], cwd=HERE, check=True)
 
 
@@ -129,31 +135,33 @@ def memmap(query: str) -> None:
 
 def native(name: str) -> tuple[Any, int]:
     """A file that a library in C opens for writing: the library, and the number of the file."""
-    c = ctypes.CDLL(None)
+    library = ctypes.CDLL(None)
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
-    return c, c.open(os.fsencode(HERE / name), flags, 0o600)
+    file = library.open(os.fsencode(HERE / name), flags, 0o600)
+    return library, file
 
 
 def native_index(_: str) -> None:
     """An index that a library in C writes at once, when it is asked first."""
     if not (HERE / "index.bin").exists():
-        c, file = native("index.bin")
-        c.write(file, b"vectors", 7)
-        c.close(file)
+        library, file = native("index.bin")
+        library.write(file, b"vectors", 7)
+        library.close(file)
 
 
 def native_open() -> Write:
     """A file that a library in C holds open."""
-    c, file = native("native.bin")
-    return lambda query: c.write(file, query.encode(), len(query.encode()))
+    library, file = native("native.bin")
+    return lambda query: library.write(file, query.encode(), len(query.encode()))
 
 
 def native_each(query: str) -> None:
     """A file that a library in C opens for each query."""
-    c, file = native("each.bin")
-    c.write(file, query.encode(), len(query.encode()))
+    library, file = native("each.bin")
+    line = query.encode()
+    library.write(file, line, len(line))
     time.sleep(0.002)  # a database takes some milliseconds
-    c.close(file)
+    library.close(file)
 
 
 class Cache:
@@ -219,7 +227,8 @@ class Writing(RAGInterface):
     def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
         self._calls += 1
         self._write(query)
-        time.sleep(float(os.environ.get("WRITER_SECONDS", "0.006")))  # such as a request
+        seconds = float(os.environ.get("WRITER_SECONDS", "0.006"))
+        time.sleep(seconds)  # in place of a request
         with Path(os.environ["WRITER_CALLS"]).open("a") as calls:
             calls.write(f"{query}\n")
         if self._calls == int(os.environ["RAGBENCH_WRITER_LAST_CALL"]):

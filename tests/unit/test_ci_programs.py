@@ -36,7 +36,9 @@ def test_every_module_of_the_product_is_reached_by_a_test() -> None:
     reached: set[str] = set()
     while edge:
         reached |= edge
-        edge = {name for module in edge for name in imports[module]} - reached
+        imported_by_edge = {name for module in edge for name in imports[module]}
+        edge = imported_by_edge - reached
+
     product = {name for name in imports if name.startswith("ragbench")}
     assert product - reached == set()
 
@@ -67,11 +69,13 @@ SMALL_PROJECT = {
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The names of the program quick.py, in a small project."""
     root = tmp_path_factory.mktemp("small")
     program = (ROOT / ".ci" / "quick.py").read_text("utf-8")
     for name, text in {**SMALL_PROJECT, ".ci/quick.py": program}.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, "utf-8")
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
     return runpy.run_path(str(root / ".ci" / "quick.py"))
 
 
@@ -93,24 +97,30 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_a_change_brings_its_tests_the_nearest_first(
     small: Any, changed: str, nearest: list[str]
 ) -> None:
-    found, untested = small["tests_of"]([small["ROOT"] / changed])
-    assert [path.stem for path in found] == nearest
+    tests, untested = small["tests_of"]([small["ROOT"] / changed])
+
+    assert [path.stem for path in tests] == nearest
     assert untested == []
 
 
 def test_a_module_that_no_test_reaches_is_named(small: Any) -> None:
     root = small["ROOT"]
-    found, untested = small["tests_of"]([root / "ragbench/gate/lonely.py", root / "docs/page.md"])
-    assert [path.stem for path in found] == ["test_page"]
+    changed = [root / "ragbench/gate/lonely.py", root / "docs/page.md"]
+
+    tests, untested = small["tests_of"](changed)
+
+    assert [path.stem for path in tests] == ["test_page"]
     assert untested == ["ragbench.gate.lonely"]
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    names = _git(ROOT, "ls-files").splitlines()
-    for name in filter(lambda name: (ROOT / name).is_file(), names):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
+    """A copy of this project, with all its files in one commit."""
+    for name in _git(ROOT, "ls-files").splitlines():
+        if (ROOT / name).is_file():
+            copy = tmp_path / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy)
     _git(tmp_path, "init", "--quiet", "--initial-branch=work")
     _git(tmp_path, "add", "--all")
     author = ("-c", "user.name=a", "-c", "user.email=a@b.example")
@@ -126,11 +136,12 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def quick(checkout: Path) -> subprocess.CompletedProcess[str]:
-    paths = os.pathsep.join(map(str, (checkout, checkout / "cli")))
+    """Runs ``make quick`` in a checkout."""
+    python_path = f"{checkout}{os.pathsep}{checkout / 'cli'}"
     return subprocess.run(
         [sys.executable, ".ci/quick.py"],
         cwd=checkout,
-        env={**os.environ, "PYTHONPATH": paths, "BASE": "work", "LIMIT": "45"},
+        env={**os.environ, "PYTHONPATH": python_path, "BASE": "work", "LIMIT": "45"},
         capture_output=True,
         text=True,
         check=False,
@@ -140,10 +151,13 @@ def quick(checkout: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.nightly
 def test_a_reversed_gate_is_red(checkout: Path) -> None:
     drops = checkout / "ragbench" / "gate" / "drops.py"
+    code = drops.read_text("utf-8")
     right = "outcome = GateOutcome.FAILED"
-    assert right in drops.read_text("utf-8")
-    drops.write_text(drops.read_text("utf-8").replace(right, "outcome = GateOutcome.PASSED", 1))
+    assert right in code
+    drops.write_text(code.replace(right, "outcome = GateOutcome.PASSED", 1))
+
     done = quick(checkout)
+
     assert done.returncode == 1, done.stdout
     assert "test_gate.py::" in done.stdout
 
@@ -152,13 +166,16 @@ def test_a_reversed_gate_is_red(checkout: Path) -> None:
 def test_a_module_that_no_test_reaches_is_red(checkout: Path) -> None:
     name = "hermit"  # a test that spelled out the dotted name would count as one that reaches it
     (checkout / "ragbench" / "gate" / f"{name}.py").write_text("NUMBER = 1\n", "utf-8")
+
     done = quick(checkout)
+
     assert done.returncode == 1
     assert f"no test reaches ragbench.gate.{name}" in done.stdout
 
 
 def test_a_release_dates_what_is_unreleased() -> None:
     text = RELEASE["with_section"](CHANGES, "0.2.0", "2026-03-04")
+
     assert "## [Unreleased]\n\n## [0.2.0] - 2026-03-04\n\n### Added\n\n- A thing.\n" in text
     assert text.count("## [") == 3
     assert RELEASE["with_version"]('[project]\nversion = "0.1.0"\n', "0.2.0") == (
@@ -173,10 +190,11 @@ def test_a_version_that_cannot_be_is_refused(version: str) -> None:
 
 
 def test_nothing_unreleased_or_released_twice_is_refused() -> None:
-    for changelog, version in (
-        (CHANGES, "0.1.0"),
-        (CHANGES.replace("- A thing.\n", ""), "0.2.0"),
-        ("# Changelog\n", "0.2.0"),
-    ):
-        with pytest.raises(RELEASE["Refused"]):
-            RELEASE["with_section"](changelog, version, "2026-03-04")
+    nothing_unreleased = CHANGES.replace("- A thing.\n", "")
+
+    with pytest.raises(RELEASE["Refused"]):
+        RELEASE["with_section"](CHANGES, "0.1.0", "2026-03-04")
+    with pytest.raises(RELEASE["Refused"]):
+        RELEASE["with_section"](nothing_unreleased, "0.2.0", "2026-03-04")
+    with pytest.raises(RELEASE["Refused"]):
+        RELEASE["with_section"]("# Changelog\n", "0.2.0", "2026-03-04")

@@ -24,20 +24,28 @@ PUBLIC: list[str] = getattr(ragbench, "__all__")  # noqa: B009
 
 def declared() -> dict[str, str]:
     """Name to module, as type checkers see it."""
-    body = ast.parse(FACE.read_text("utf-8")).body
-    imports = [node for node in body if isinstance(node, ast.ImportFrom)]
-    return {str(name.asname): str(node.module) for node in imports for name in node.names}
+    modules: dict[str, str] = {}
+    for statement in ast.parse(FACE.read_text("utf-8")).body:
+        if isinstance(statement, ast.ImportFrom):
+            for alias in statement.names:
+                modules[str(alias.asname)] = str(statement.module)
+    return modules
 
 
 def test_every_public_name_is_where_type_checkers_look_for_it() -> None:
-    assert sorted(declared()) == sorted(PUBLIC)
-    for name, module in declared().items():
-        assert getattr(ragbench, name) is getattr(importlib.import_module(module), name)
+    modules = declared()
+
+    assert sorted(modules) == sorted(PUBLIC)
+    for name, module in modules.items():
+        original = getattr(importlib.import_module(module), name)
+        assert getattr(ragbench, name) is original
 
 
 def test_every_public_name_is_in_a_panel_of_the_help_and_in_one_alone() -> None:
     stub = FACE.read_text("utf-8")
-    assert re.findall(r"^# Panel: (.+)$", stub, re.MULTILINE) == [str(p) for p in CommandPanel]
+
+    titles = re.findall(r"^# Panel: (.+)$", stub, re.MULTILINE)
+    assert titles == [str(panel) for panel in CommandPanel]
     preface, _, panels = stub.partition("# Panel: ")
     assert "import " not in preface
     names = re.findall(r"^from .+ import \w+ as (\w+)$", panels, re.MULTILINE)
@@ -46,10 +54,14 @@ def test_every_public_name_is_in_a_panel_of_the_help_and_in_one_alone() -> None:
 
 def test_the_page_of_the_face_lists_every_name_once() -> None:
     page = (ROOT / "docs" / "python.md").read_text("utf-8")
-    assert sorted(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == sorted(PUBLIC)
+
+    names = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+
+    assert sorted(names) == sorted(PUBLIC)
 
 
 def documents() -> list[Path]:
+    """The pages, and the files that ``ragbench init`` writes."""
     guides = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "datasets").rglob("*.md")]
     folder = ROOT / "cli" / "ragbench_cli" / "templates"
     templates = [path for path in folder.iterdir() if path.is_file()]
@@ -59,12 +71,14 @@ def documents() -> list[Path]:
 @pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
 def test_what_users_read_imports_from_the_face_alone(path: Path) -> None:
     text = path.read_text("utf-8")
-    pattern = r"^\s*(?:from|import) ragbench\.(?!prepare\b|records\b).*$"
-    deep = re.findall(pattern, text, re.MULTILINE)
-    assert deep == []
-    named = re.findall(r"^\s*from ragbench import \(?([\w\s,]+?)\)?$", text, re.MULTILINE)
-    for name in re.findall(r"\w+", " ".join(named)):
-        assert name in PUBLIC
+
+    deep_import = r"^\s*(?:from|import) ragbench\.(?!prepare\b|records\b).*$"
+    assert re.findall(deep_import, text, re.MULTILINE) == []
+
+    face_import = r"^\s*from ragbench import \(?([\w\s,]+?)\)?$"
+    for names in re.findall(face_import, text, re.MULTILINE):
+        for name in re.findall(r"\w+", names):
+            assert name in PUBLIC
 
 
 def test_every_name_of_the_face_is_documented() -> None:
@@ -106,12 +120,15 @@ HANDLES = {
 def names_for_type_checkers(module: str) -> dict[str, object]:
     """What a module imports under ``if TYPE_CHECKING``."""
     names: dict[str, object] = {}
-    for statement in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))):
-        if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
-            for line in statement.body:
-                if isinstance(line, ast.ImportFrom):
-                    imported = importlib.import_module(str(line.module))
-                    names |= {alias.name: getattr(imported, alias.name) for alias in line.names}
+    source = inspect.getsource(sys.modules[module])
+    for statement in ast.walk(ast.parse(source)):
+        if not isinstance(statement, ast.If) or ast.unparse(statement.test) != "TYPE_CHECKING":
+            continue
+        for line in statement.body:
+            if isinstance(line, ast.ImportFrom):
+                imported = importlib.import_module(str(line.module))
+                for alias in line.names:
+                    names[alias.name] = getattr(imported, alias.name)
     return names
 
 
@@ -120,18 +137,29 @@ def hints(thing: Any) -> dict[str, Any]:
 
 
 def placed_types(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
-    """Where a type stands in a function, or in the fields and methods of a class, and the type."""
-    if not isinstance(thing, type):
-        if inspect.isfunction(thing):
-            yield from ((f"{name}({key})", hint) for key, hint in hints(thing).items())
-        return
-    yield from ((f"{name}.{key}", hint) for key, hint in hints(thing).items() if key[0] != "_")
-    for key, member in inspect.getmembers_static(thing):
+    """The annotations of a function, or of a class's fields and methods, each with its place."""
+    if isinstance(thing, type):
+        yield from types_of_fields(name, thing)
+        yield from types_of_methods(name, thing)
+    elif inspect.isfunction(thing):
+        for parameter, hint in hints(thing).items():
+            yield f"{name}({parameter})", hint
+
+
+def types_of_fields(name: str, cls: type) -> Iterator[tuple[str, Any]]:
+    for field, hint in hints(cls).items():
+        if field[0] != "_":
+            yield f"{name}.{field}", hint
+
+
+def types_of_methods(name: str, cls: type) -> Iterator[tuple[str, Any]]:
+    for key, member in inspect.getmembers_static(cls):
+        # A property, a cached property, a class or static method.
         function = getattr(member, "fget", None) or getattr(member, "func", None)
         function = function or getattr(member, "__func__", member)
-        is_public = key[0] != "_" or key in ("__init__", "__iter__", "__getitem__")
+        is_called_by_others = key[0] != "_" or key in ("__init__", "__iter__", "__getitem__")
         is_ours = str(getattr(function, "__module__", "")).startswith("ragbench.")
-        if is_public and is_ours and inspect.isfunction(function):
+        if is_called_by_others and is_ours and inspect.isfunction(function):
             yield from placed_types(f"{name}.{key}", function)
 
 
@@ -139,8 +167,10 @@ def types_in(hint: Any) -> Iterator[type]:
     """The classes of ragbench in an annotation, such as ``Chunk`` in ``list[Chunk] | None``."""
     if isinstance(hint, type) and hint.__module__.startswith("ragbench."):
         yield hint
-    for inner in get_args(hint):
-        for part in inner if isinstance(inner, list) else [inner]:
+    for argument in get_args(hint):
+        # The parameters of a Callable are a list.
+        parts = argument if isinstance(argument, list) else [argument]
+        for part in parts:
             yield from types_in(part)
     origin = get_origin(hint)
     if isinstance(origin, type):
@@ -151,11 +181,9 @@ def exported() -> dict[str, Any]:
     """Every public name with its value, the records and errors among them."""
     names = {name: getattr(ragbench, name) for name in PUBLIC}
     for module in ("ragbench.records", "ragbench.errors"):
-        names |= {
-            name: value
-            for name, value in vars(importlib.import_module(module)).items()
-            if name[0] != "_" and isinstance(value, type)
-        }
+        for name, value in vars(importlib.import_module(module)).items():
+            if name[0] != "_" and isinstance(value, type):
+                names[name] = value
     return names
 
 
@@ -166,28 +194,34 @@ def is_public(name: str) -> bool:
 
 def test_every_type_in_a_public_annotation_is_public_and_every_record_in_one() -> None:
     public = exported()
-    ids = {id(value) for value in public.values()}
-    used: set[int] = set()
+    public_ids = {id(value) for value in public.values()}
+    used_ids: set[int] = set()
     missing: dict[str, str] = {}
     for name, thing in public.items():
         if name in HANDLES:
             continue
         for place, hint in placed_types(name, thing):
             for kind in types_in(hint):
-                used.add(id(kind))
-                if id(kind) not in ids:
+                used_ids.add(id(kind))
+                if id(kind) not in public_ids:
                     missing[f"{kind.__module__}.{kind.__qualname__}"] = place
 
     assert missing == {}, "export them in ragbench/__init__.pyi or ragbench/records.py"
-    records = vars(importlib.import_module("ragbench.records"))
-    unused = [name for name, value in records.items() if is_public(name) and id(value) not in used]
+    unused = []
+    for name, value in vars(importlib.import_module("ragbench.records")).items():
+        if is_public(name) and id(value) not in used_ids:
+            unused.append(name)
     assert unused == []
 
 
 def test_the_page_of_the_face_lists_every_record() -> None:
-    page = (ROOT / "docs" / "python.md").read_text("utf-8").partition("## Records")[2]
-    names = filter(is_public, vars(importlib.import_module("ragbench.records")))
-    assert sorted(re.findall(r"`(\w+)`", page)) == sorted(names)
+    page = (ROOT / "docs" / "python.md").read_text("utf-8")
+    _, _, section = page.partition("## Records")
+    records = vars(importlib.import_module("ragbench.records"))
+
+    listed = re.findall(r"`(\w+)`", section)
+
+    assert sorted(listed) == sorted(filter(is_public, records))
 
 
 def test_a_reranker_has_the_specification_s_name_too() -> None:
@@ -198,4 +232,7 @@ def test_the_changelog_says_each_outcome_once() -> None:
     """A merge that keeps both sides doubles lines without a conflict."""
     lines = (ROOT / "CHANGELOG.md").read_text("utf-8").splitlines()
     outcomes = [line for line in lines if line.startswith(("- ", "# ", "## "))]
-    assert [line for line in outcomes if outcomes.count(line) > 1] == []
+
+    doubled = [line for line in outcomes if outcomes.count(line) > 1]
+
+    assert doubled == []

@@ -22,6 +22,7 @@ HEX = "0123456789abcdef"
 LOWER = string.ascii_lowercase + string.digits
 UPPER = string.ascii_uppercase + "234567"
 
+# The parts of a key: a text that each key has, or so many letters of an alphabet.
 ISSUERS: dict[str, tuple[str | tuple[str, int], ...]] = {
     "Adobe": ("p8", "e-", (LOWER, 32)),
     "Alibaba": ("LT", "AI", (LOWER, 20)),
@@ -99,7 +100,7 @@ each_issuer = pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 
 
 @pytest.fixture(autouse=True)
-def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_secrets_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masking, "_SECRETS", masking._Secrets())
 
 
@@ -121,53 +122,62 @@ def test_there_are_keys_of_45_issuers() -> None:
 )
 def test_a_text_shows_no_key(key: str, text: str) -> None:
     masked = hidden(text.format(key))
+
     assert masked == text.format(MASK)
 
 
 @each_issuer
 def test_a_message_shows_no_key(key: str) -> None:
     masked = mask_text(f"ValueError: {key}, was refused")
+
+    # A message may show with which letters a key begins.
     assert key[6:] not in masked
 
 
 @each_issuer
 def test_json_shows_no_key(key: str) -> None:
-    body = json.dumps({"answer": f"Use\n{key}\tnow", "nested": [json.dumps({"a": key})]})
-    masked = hidden_bytes(body.encode())
-    assert json.loads(masked) == {
-        "answer": f"Use\n{MASK}\tnow",
-        "nested": [json.dumps({"a": MASK})],
-    }
+    def body(secret: str) -> dict[str, object]:
+        json_in_json = json.dumps({"a": secret})
+        return {"answer": f"Use\n{secret}\tnow", "nested": [json_in_json]}
+
+    masked = hidden_bytes(json.dumps(body(key)).encode())
+
+    assert json.loads(masked) == body(MASK)
 
 
 @each_issuer
 def test_an_id_keeps_its_form(key: str) -> None:
     body = json.dumps({"id": key, "context_ids": [key], "grades": {key: 1}}).encode()
+
     assert hidden_in_id(key) == key
     assert hidden_bytes(body) == body
 
 
 def test_a_line_of_json_is_read_by_itself() -> None:
     key = KEYS["GitHub"]
-    lines = [{"id": "a", "text": key}, {"id": key, "text": "b"}]
-    body = "".join(json.dumps(line) + "\n" for line in lines)
-    masked = hidden_bytes(body.encode()).decode().splitlines()
-    assert [json.loads(line) for line in masked] == [
-        {"id": "a", "text": MASK},
-        {"id": key, "text": "b"},
-    ]
+    key_in_text = json.dumps({"id": "a", "text": key})
+    key_as_id = json.dumps({"id": key, "text": "b"})
+    body = f"{key_in_text}\n{key_as_id}\n"
+
+    masked = hidden_bytes(body.encode())
+
+    masked_text, masked_id = masked.decode().splitlines()
+    assert json.loads(masked_text) == {"id": "a", "text": MASK}
+    assert json.loads(masked_id) == {"id": key, "text": "b"}
 
 
 def test_json_that_is_written_entry_by_entry_keeps_its_ids() -> None:
     key = KEYS["GitHub"]
     entry = json.dumps({"id": key, "text": KEYS["Stripe"]}, indent=2)
     expected = json.dumps({"id": key, "text": MASK}, indent=2)
+
     assert hidden_in_document(f"[\n    {entry}") == f"[\n    {expected}"
     assert hidden_in_document(f",\n    {entry}") == f",\n    {expected}"
 
 
 def test_a_key_between_escapes_is_masked() -> None:
     key = KEYS["GitHub"]
+
     assert hidden(f"x%3D{key}&y=1") == f"x%3D{MASK}&y=1"
     assert hidden(f"a\\n{key}\\n") == f"a\\n{MASK}\\n"
     assert hidden(f"a\\u0026{key}") == f"a\\u0026{MASK}"
@@ -182,10 +192,13 @@ def test_a_stored_case_keeps_its_ids_and_shows_no_key() -> None:
         cluster=key,
         tags=(key,),
     )
+
     stored = decode_case(case.id, encode_case(case))
+
     assert stored.query == f"Is {MASK} mine?"
     assert stored.reference_context_ids == (key,)
-    assert (stored.cluster, stored.tags) == (key, (key,))
+    assert stored.cluster == key
+    assert stored.tags == (key,)
 
 
 def test_a_stored_retrieval_keeps_its_ids_and_shows_no_key() -> None:
@@ -193,9 +206,11 @@ def test_a_stored_retrieval_keeps_its_ids_and_shows_no_key() -> None:
     result: RetrievalResult[dict[str, str]] = RetrievalResult(
         ["text"], context_ids=[key], context_metadata=[{"note": KEYS["GitHub"]}]
     )
-    body = json.loads(
-        encode_outcome("retrieve", Outcome(status=Status.MEASURED, value=result)).body
-    )
+    outcome = Outcome(status=Status.MEASURED, value=result)
+
+    stored = encode_outcome("retrieve", outcome)
+
+    body = json.loads(stored.body)
     assert body["context_ids"] == [key]
     assert body["context_metadata"] == [{"note": MASK}]
 
@@ -236,39 +251,52 @@ def test_the_longest_name_of_a_stored_field_is_no_run() -> None:
 
 def test_a_private_key_in_a_document_is_masked_if_it_is_one() -> None:
     body = "MIIEvQIBADAN" + "Bgkqhki" * 12
-    begin, end = "-----BEGIN PRIVATE" + " KEY-----", "-----END PRIVATE" + " KEY-----"
-    assert body not in hidden(f"{begin}\n{body}\n{end}")
+    begin = "-----BEGIN PRIVATE" + " KEY-----"
+    end = "-----END PRIVATE" + " KEY-----"
+    document = f"{begin}\n{body}\n{end}"
     example = f"{begin}\nMIIE...\n{end}"
+
+    assert body not in hidden(document)
     assert hidden(example) == example
 
 
 def test_what_begins_like_a_key_is_masked_in_a_message_whatever_its_length() -> None:
     longer = "gh" + "p_" + key_of("AWS") + "aB3" + "x" * 9
+
     assert mask_text(f"401: {longer}") == f"401: {MASK}"
 
 
 def test_spans_are_those_of_the_keys() -> None:
+    # A key of 40 letters after two.
     text = f"a {KEYS['GitHub']} b"
-    assert set(spans_of_keys(text)) == {(2, 42)}
+
+    spans = set(spans_of_keys(text))
+
+    assert spans == {(2, 42)}
 
 
 def test_no_pattern_is_compiled_before_a_text_has_its_beginning() -> None:
     shapes = issuers._Shapes()
     (shape,) = shapes.by_word["xai"]
+
     assert not shapes.may_begin(["AxaiB", "0a1b2c3d4e5f", "documentation"])
+
     assert "pattern" not in vars(shape)
 
 
 def test_a_text_that_begins_like_a_key_at_each_word_is_looked_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looked_at: list[str] = []
+    texts_looked_at: list[str] = []
 
     def is_no_key(shape: object, text: str) -> bool:
-        looked_at.append(text)
+        texts_looked_at.append(text)
         return False
 
     monkeypatch.setattr(issuers._Shape, "is_key", is_no_key)
     text = ("py" + "pi-") * 1000
-    assert list(spans_of_keys(text)) == []
-    assert looked_at == [text]
+
+    spans = list(spans_of_keys(text))
+
+    assert spans == []
+    assert texts_looked_at == [text]

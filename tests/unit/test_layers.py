@@ -18,35 +18,50 @@ from tests.cli.runs import ROOT, in_python
 
 LIBRARY = ROOT / "ragbench"
 CLI = ROOT / "cli" / "ragbench_cli"
-SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
+PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
+SETTINGS: dict[str, Any] = tomllib.loads(PYPROJECT)["tool"]
 TIDY_IMPORTS: dict[str, Any] = SETTINGS["ruff"]["lint"]["flake8-tidy-imports"]
 HEAVY: list[str] = TIDY_IMPORTS["banned-module-level-imports"]
 CONTRACTS: list[dict[str, Any]] = SETTINGS["importlinter"]["contracts"]
-LAYERS: list[str] = next(c["layers"] for c in CONTRACTS if c["type"] == "layers")
+LAYERS: list[str] = next(
+    contract["layers"] for contract in CONTRACTS if contract["type"] == "layers"
+)
+"""From the highest to the lowest; a line may hold several packages."""
 
 
 def modules_of(package: Path) -> list[str]:
-    names = (path.relative_to(package.parent).with_suffix("") for path in package.rglob("*.py"))
-    return sorted(".".join(name.parts).removesuffix(".__init__") for name in names)
+    """The dotted names of a package's modules."""
+    names = []
+    for path in package.rglob("*.py"):
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        names.append(".".join(parts).removesuffix(".__init__"))
+    return sorted(names)
 
 
 def test_every_top_level_module_has_its_layer() -> None:
-    named = {name.strip(" ()") for layer in LAYERS for name in re.split(r"[|:]", layer)}
+    with_layer = {name.strip(" ()") for layer in LAYERS for name in re.split(r"[|:]", layer)}
     existing = {name for name in modules_of(LIBRARY) if name.count(".") == 1}
-    assert existing - named == set(), "name it in the layers contract of pyproject.toml"
-    assert "ragbench_cli" in named
+
+    assert existing - with_layer == set(), "name it in the layers contract of pyproject.toml"
+    assert "ragbench_cli" in with_layer
 
 
 def test_the_library_is_barred_from_the_terminal() -> None:
-    (contract,) = (each for each in CONTRACTS if each.get("source_modules") == ["ragbench"])
+    contract = contract_with("source_modules", ["ragbench"])
+
     assert set(contract["forbidden_modules"]) >= {"rich", "typer"}
+
+
+def contract_with(key: str, modules: list[str]) -> dict[str, Any]:
+    """The one contract that has these modules under a key."""
+    (contract,) = [contract for contract in CONTRACTS if contract.get(key) == modules]
+    return contract
 
 
 def test_evaluating_packages_are_barred_from_the_search() -> None:
     """Named one by one: a new package among them would else go unnoticed."""
-    (contract,) = (
-        each for each in CONTRACTS if each.get("forbidden_modules") == ["ragbench.search"]
-    )
+    contract = contract_with("forbidden_modules", ["ragbench.search"])
+
     barred = set(contract["source_modules"])
     above = next(layer for layer in LAYERS if "stages" in layer)
     beside = LAYERS[LAYERS.index("ragbench.search") + 1]
@@ -68,7 +83,7 @@ def test_chains_of_imports_stay_short(house: Any) -> None:
 
 
 def imported_by(modules: list[str], watched: list[str]) -> list[str]:
-    """The watched packages that stand in sys.modules when the modules have been imported."""
+    """The watched packages that are in sys.modules when the modules have been imported."""
     printed = in_python(f"""
 import importlib, sys
 for name in {modules!r}:
@@ -112,7 +127,7 @@ print(json.dumps([sorted({{name.partition(".")[0] for name in sys.modules}}), ev
 
 def test_importing_the_whole_library_imports_nothing_heavy(library_import: Import) -> None:
     assert library_import.packages >= {"ragbench"}
-    assert library_import.packages & {*HEAVY, "typer", "rich"} == set()
+    assert library_import.packages.isdisjoint({*HEAVY, "typer", "rich"})
 
 
 def test_importing_the_library_reads_no_file_and_opens_no_connection(
@@ -122,8 +137,9 @@ def test_importing_the_library_reads_no_file_and_opens_no_connection(
 
 
 def test_importing_the_whole_command_line_imports_nothing_heavy() -> None:
-    names = [name for name in modules_of(CLI) if not name.endswith("__main__")]
-    assert imported_by(names, HEAVY) == []
+    modules = [name for name in modules_of(CLI) if not name.endswith("__main__")]
+
+    assert imported_by(modules, HEAVY) == []
 
 
 def test_the_guard_sees_a_heavy_import() -> None:
@@ -132,24 +148,34 @@ def test_the_guard_sees_a_heavy_import() -> None:
 
 @pytest.mark.parametrize("package", [LIBRARY, CLI], ids=["library", "cli"])
 def test_package_files_hold_no_logic(package: Path) -> None:
-    allowed = (ast.Import, ast.ImportFrom)
-    wrong = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in package.rglob("__init__.py")
-        if path.parent != LIBRARY  # the face; see test_face.py
-        for node in ast.parse(path.read_text("utf-8")).body
-        if not isinstance(node, allowed)
-        and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
-        and not (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__")
-    ]
-    assert wrong == []
+    logic = []
+    for path in package.rglob("__init__.py"):
+        if path.parent == LIBRARY:  # the face; see test_face.py
+            continue
+        for statement in ast.parse(path.read_text("utf-8")).body:
+            if not is_import_text_or_all(statement):
+                logic.append(f"{path.relative_to(ROOT)}:{statement.lineno}")
+
+    assert logic == []
+
+
+def is_import_text_or_all(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Assign(targets=[ast.Name(id="__all__"), *_]):
+            return True
+        case _:
+            return False
 
 
 @pytest.mark.parametrize("package", [LIBRARY, CLI], ids=["library", "cli"])
 def test_modules_are_named_after_what_they_hold(package: Path) -> None:
     vague = re.compile(r"(^|_)(utils?|helpers?|managers?|misc|common)$")
-    named = {part for name in modules_of(package) for part in name.split(".")}
-    assert [name for name in sorted(named) if vague.search(name)] == []
+
+    for module in modules_of(package):
+        for name in module.split("."):
+            assert not vague.search(name), module
 
 
 def test_the_data_folder_does_not_hide_the_package_of_the_same_name() -> None:

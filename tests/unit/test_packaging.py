@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from packaging.requirements import Requirement
@@ -30,8 +30,14 @@ NOT_SOURCE = shutil.ignore_patterns(
 @cache
 def project() -> dict[str, Any]:
     """The [project] table of pyproject.toml."""
-    table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    table: dict[str, Any] = tomllib.loads(text)["project"]
     return table
+
+
+def module_files() -> list[Path]:
+    """The files of Python of both packages."""
+    return [path for folder in PACKAGES.values() for path in sorted(folder.rglob("*.py"))]
 
 
 def distribution(requirement: str) -> str:
@@ -86,16 +92,18 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_holds_both_packages_whole_and_typed_its_licence_and_nothing_else(
     wheel: Path,
 ) -> None:
-    expected = {
-        f"{name}/{path.relative_to(folder).as_posix()}"
-        for name, folder in PACKAGES.items()
-        for path in folder.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    assert {f"{name}/py.typed" for name in PACKAGES} <= expected
+    files_of_packages = set()
+    for name, folder in PACKAGES.items():
+        for path in folder.rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                files_of_packages.add(f"{name}/{path.relative_to(folder).as_posix()}")
+
     files = files_in_wheel(wheel)
-    assert {name for name in files if ".dist-info/" not in name} == expected
-    licences = [name.rpartition("/")[2] for name in files if "/licenses/" in name]
+
+    assert {name for name in files if ".dist-info/" not in name} == files_of_packages
+    for name in PACKAGES:
+        assert f"{name}/py.typed" in files_of_packages
+    licences = [Path(name).name for name in files if "/licenses/" in name]
     assert licences == ["LICENSE"]
 
 
@@ -106,23 +114,29 @@ def test_wheel_of_the_sdist_is_the_wheel_of_the_checkout(
     sdist = build("sdist", source, tmp_path)
     shutil.unpack_archive(sdist, tmp_path, filter="data")
     unpacked = tmp_path / sdist.name.removesuffix(".tar.gz")
-    assert files_in_wheel(build("wheel", unpacked, tmp_path)) == files_in_wheel(wheel)
+
+    wheel_of_sdist = build("wheel", unpacked, tmp_path)
+
+    assert files_in_wheel(wheel_of_sdist) == files_in_wheel(wheel)
 
 
 def test_version_is_written_down_once() -> None:
-    version = project()["version"]
-    copies = [
-        str(path.relative_to(ROOT))
-        for folder in PACKAGES.values()
-        for path in folder.rglob("*.py")
-        if re.search(rf"""["']{re.escape(version)}["']""", path.read_text("utf-8"))
-    ]
+    version = re.escape(project()["version"])
+    quoted_version = rf"""["']{version}["']"""
+
+    copies = []
+    for path in module_files():
+        if re.search(quoted_version, path.read_text("utf-8")):
+            copies.append(str(path.relative_to(ROOT)))
+
     assert copies == []
 
 
 def test_command_points_at_a_function_that_exists() -> None:
     module_name, _, function = project()["scripts"]["ragbench"].partition(":")
-    assert callable(getattr(pytest.importorskip(module_name), function))
+    module = pytest.importorskip(module_name)
+
+    assert callable(getattr(module, function))
 
 
 # --- requirements
@@ -137,29 +151,40 @@ def providers() -> dict[str, set[str]]:
     }
 
 
+class Import(NamedTuple):
+    name: str
+    """The top-level name."""
+    late: bool
+    """Whether it is imported through ``require``."""
+
+
 @cache
-def third_party_imports(path: Path) -> tuple[tuple[str, bool], ...]:
-    """Top-level names that a module imports, and whether through ``require``."""
-    imports: list[tuple[str, bool]] = []
+def third_party_imports(path: Path) -> tuple[Import, ...]:
+    """The packages that a module imports from outside of the project and of Python."""
+    imports: list[Import] = []
     for node in running_nodes(ast.parse(path.read_text("utf-8"))):
-        match node:
-            case ast.Import(names=names):
-                found = [alias.name for alias in names]
-            case (
-                ast.ImportFrom(module=str(module))
-                | ast.Call(
-                    func=ast.Name(id="require") | ast.Attribute(attr="import_module"),
-                    args=[ast.Constant(value=str(module))],
-                )
-            ):
-                found = [module]
-            case _:
-                continue
         late = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        for top in (name.partition(".")[0] for name in found):
-            if top not in sys.stdlib_module_names and top not in PACKAGES:
-                imports.append((top, late))
+        for module in modules_imported_by(node):
+            name, _, _ = module.partition(".")
+            if name not in sys.stdlib_module_names and name not in PACKAGES:
+                imports.append(Import(name, late))
     return tuple(imports)
+
+
+def modules_imported_by(node: ast.AST) -> list[str]:
+    """The modules that a statement or a call imports."""
+    match node:
+        case ast.Import(names=names):
+            return [alias.name for alias in names]
+        case ast.ImportFrom(module=str(module)):
+            return [module]
+        case ast.Call(
+            func=ast.Name(id="require") | ast.Attribute(attr="import_module"),
+            args=[ast.Constant(value=str(module))],
+        ):
+            return [module]
+        case _:
+            return []
 
 
 def running_nodes(tree: ast.AST) -> Iterator[ast.AST]:
@@ -175,6 +200,7 @@ def running_nodes(tree: ast.AST) -> Iterator[ast.AST]:
 
 @cache
 def extras() -> dict[str, set[str]]:
+    """The distributions that each extra declares."""
     return {
         extra: {distribution(requirement) for requirement in requirements}
         for extra, requirements in project()["optional-dependencies"].items()
@@ -193,30 +219,39 @@ def brought_by(module: str) -> set[str]:
     return providers().get(module, {canonicalize_name(module)})
 
 
+def is_pytest_plugin(path: Path) -> bool:
+    """Whether pytest alone loads a module."""
+    return path.name.startswith("pytest_")
+
+
 @pytest.mark.extra("all")
 def test_every_import_is_declared() -> None:
-    core, everything = declared(), declared(*(extras().keys() - {"dev"}))
-    missing = [
-        f"{path.relative_to(ROOT)} imports {name}"
-        for folder in PACKAGES.values()
-        for path in sorted(folder.rglob("*.py"))
-        for name, late in third_party_imports(path)
-        if not brought_by(name) & (everything if late else core)
-        # Only pytest loads its plugin.
-        and not (name == "pytest" and path.name.startswith("pytest_"))
-    ]
+    core = declared()
+    everything = declared(*(extras().keys() - {"dev"}))
+
+    missing = []
+    for path in module_files():
+        for name, late in third_party_imports(path):
+            if name == "pytest" and is_pytest_plugin(path):
+                continue
+            allowed = everything if late else core
+            if not brought_by(name) & allowed:
+                missing.append(f"{path.relative_to(ROOT)} imports {name}")
+
     assert missing == [], "declare it in pyproject.toml; of an extra, import it through require()"
 
 
 @pytest.mark.extra("all")
 def test_every_import_of_the_tests_is_declared() -> None:
-    local = {path.stem for path in (ROOT / "tests").rglob("*.py")} | {"tests", "benchmarks"}
-    missing = sorted(
-        f"{path.relative_to(ROOT)} imports {name}"
-        for path in (ROOT / "tests").rglob("*.py")
-        for name, _ in third_party_imports(path)
-        if name not in local and not brought_by(name) & declared(*extras())
-    )
+    paths = sorted((ROOT / "tests").rglob("*.py"))
+    local = {path.stem for path in paths} | {"tests", "benchmarks"}
+
+    missing = []
+    for path in paths:
+        for name, _ in third_party_imports(path):
+            if name not in local and not brought_by(name) & declared(*extras()):
+                missing.append(f"{path.relative_to(ROOT)} imports {name}")
+
     assert missing == [], "declare it in the extra dev of pyproject.toml"
 
 
@@ -235,16 +270,15 @@ BOUND = "numpy"
 """The core declares it from NumPy 1 on; extras raise the bound where their packages need 2."""
 
 
-def called(name: str) -> Iterator[tuple[str, ast.Call]]:
+def calls_of(name: str) -> Iterator[tuple[str, ast.Call]]:
     """Every call of a function of `ragbench.plugins`, with its place."""
-    for folder in PACKAGES.values():
-        for path in sorted(folder.rglob("*.py")):
-            text = path.read_text("utf-8")
-            if f"{name}(" not in text:  # parsing all of them takes seconds
-                continue
-            for node in ast.walk(ast.parse(text)):
-                if isinstance(node, ast.Call) and ast.unparse(node.func) == name:
-                    yield f"{path.relative_to(ROOT)}:{node.lineno}", node
+    for path in module_files():
+        text = path.read_text("utf-8")
+        if f"{name}(" not in text:  # parsing all of them takes seconds
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == name:
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node
 
 
 def text_of(node: ast.expr) -> str:
@@ -253,7 +287,8 @@ def text_of(node: ast.expr) -> str:
     return ast.literal_eval(node) if is_text else ""
 
 
-def named_extra(call: ast.Call) -> str:
+def extra_of(call: ast.Call) -> str:
+    """The extra that a call names; empty for none."""
     values = [keyword.value for keyword in call.keywords if keyword.arg == "extra"]
     return text_of(values[0]) if values else ""
 
@@ -261,26 +296,24 @@ def named_extra(call: ast.Call) -> str:
 @cache
 def modules_by_extra() -> dict[str, set[str]]:
     """The modules that code imports through ``require``, by the extra that it names."""
-    found: dict[str, set[str]] = {}
-    for place, call in called("require"):
-        if place.startswith("ragbench/plugins.py") and not text_of(call.args[0]):
+    modules: dict[str, set[str]] = {}
+    for place, call in calls_of("require"):
+        module = text_of(call.args[0])
+        if place.startswith("ragbench/plugins.py") and not module:
             continue  # imports what extras.toml lists
-        module, extra = text_of(call.args[0]), named_extra(call)
+        extra = extra_of(call)
         assert module and extra, f"{place}: write module and extra as constants"
-        found.setdefault(extra, set()).add(module)
-    return found
+        modules.setdefault(extra, set()).add(module)
+    return modules
 
 
 def modules_of_the_core() -> set[str]:
     """The top-level modules that code imports without naming an extra."""
-    return {
-        name
-        for folder in PACKAGES.values()
-        for path in folder.rglob("*.py")
-        if not path.name.startswith("pytest_")  # only pytest loads its plugin
-        for name, late in third_party_imports(path)
-        if not late
-    }
+    names: set[str] = set()
+    for path in module_files():
+        if not is_pytest_plugin(path):
+            names.update(name for name, late in third_party_imports(path) if not late)
+    return names
 
 
 def listed_modules() -> dict[str, set[str]]:
@@ -297,38 +330,49 @@ def test_extras_toml_lists_what_the_code_imports() -> None:
 
 def test_every_extra_declares_what_is_imported_for_it() -> None:
     """Itself, or the core: what another package brings may be gone in its next version."""
-    missing = [
-        f"{extra}: {module}"
-        for extra, modules in sorted(modules_by_extra().items())
-        for module in sorted(modules)
-        if not distributions_of(module) & declared(extra)
-    ]
+    missing = []
+    for extra, imported in sorted(modules_by_extra().items()):
+        for module in sorted(imported):
+            if not distributions_of(module) & declared(extra):
+                missing.append(f"{extra}: {module}")
+
     assert missing == [], "declare it in that extra of pyproject.toml"
 
 
 def test_nothing_is_declared_that_nothing_imports() -> None:
-    imported = {extra: {*modules} for extra, modules in modules_by_extra().items()}
-    for _, call in called("package_folder"):  # whose files alone are read
-        imported.setdefault(named_extra(call), set()).add(text_of(call.args[0]))
-    unused = {
-        (extra, name)
-        for extra, names in extras().items()
-        if extra not in {"all", "dev", "docs"}
-        for name in names - {BOUND, "ragbench"}
-        if not any(name in distributions_of(module) for module in imported.get(extra, ()))
-    }
+    imported: dict[str, set[str]] = {}
+    for extra, modules in modules_by_extra().items():
+        imported[extra] = distributions_of_all(modules)
+    for _, call in calls_of("package_folder"):  # whose files alone are read
+        names = distributions_of(text_of(call.args[0]))
+        imported.setdefault(extra_of(call), set()).update(names)
+
+    unused = set()
+    for extra, declared_names in extras().items():
+        if extra in {"all", "dev", "docs"}:
+            continue
+        for name in declared_names - {BOUND, "ragbench"} - imported.get(extra, set()):
+            unused.add((extra, name))
     assert unused == NOT_IMPORTED.keys()
-    core = {name for module in modules_of_the_core() for name in distributions_of(module)}
+
+    core = distributions_of_all(modules_of_the_core())
     assert declared() - core == {BOUND}
+
+
+def distributions_of_all(modules: set[str]) -> set[str]:
+    names: set[str] = set()
+    for module in modules:
+        names |= distributions_of(module)
+    return names
 
 
 def distributions_of(module: str) -> set[str]:
     """The names on an index of what brings a module, whether or not it is installed here."""
-    top = module.partition(".")[0]
-    return brought_by(top) | {canonicalize_name(NAMED.get(top, top))}
+    top, _, _ = module.partition(".")
+    return brought_by(top) | {canonicalize_name(OTHER_NAMES.get(top, top))}
 
 
-NAMED = {
+OTHER_NAMES = {
     "docx": "python-docx",
     "mlflow": "mlflow-skinny",
     "opensearchpy": "opensearch-py",
@@ -343,7 +387,8 @@ NAMED = {
 
 
 def test_all_means_every_extra_but_those_that_bring_a_world_of_their_own() -> None:
-    listed = re.fullmatch(r"ragbench\[(.*)\]", project()["optional-dependencies"]["all"][0])
+    requirement = project()["optional-dependencies"]["all"][0]
+    listed = re.fullmatch(r"ragbench\[(.*)\]", requirement)
     assert listed is not None
     left_out = {
         "all", "dev", "docs", "mlflow", "ray", "sentence-transformers", "small", "wandb",
@@ -357,13 +402,15 @@ PIN = re.compile(r"[\w.-]+==[\w.+!-]+( ; [^:]+)?")
 
 
 def test_constraints_name_every_direct_requirement() -> None:
-    pinned = {distribution(line) for line in CONSTRAINTS.read_text("utf-8").splitlines()}
+    lines = CONSTRAINTS.read_text("utf-8").splitlines()
+    pinned = {distribution(line) for line in lines}
+
     assert declared(*extras()) - {"ragbench"} - pinned == set(), "run: make lock"
 
 
 def test_constraints_are_versions_and_name_no_place_to_get_them_from() -> None:
-    lines = CONSTRAINTS.read_text("utf-8").splitlines()
-    assert [line for line in lines if not PIN.fullmatch(line)] == []
+    for line in CONSTRAINTS.read_text("utf-8").splitlines():
+        assert PIN.fullmatch(line)
 
 
 @pytest.mark.parametrize(
@@ -372,6 +419,7 @@ def test_constraints_are_versions_and_name_no_place_to_get_them_from() -> None:
 )
 def test_ragas_pins_keep_a_fresh_install_importable(name: str, works: str, breaks: str) -> None:
     requirements = map(Requirement, project()["optional-dependencies"]["ragas"])
-    pin = next(requirement.specifier for requirement in requirements if requirement.name == name)
-    assert works in pin
-    assert breaks not in pin
+    versions = {requirement.name: requirement.specifier for requirement in requirements}
+
+    assert works in versions[name]
+    assert breaks not in versions[name]

@@ -32,33 +32,39 @@ def rights(path: Path) -> int:
 def test_a_file_that_is_written_whole_is_private(tmp_path: Path) -> None:
     with written_whole(tmp_path / "export.jsonl") as file:
         file.write(b"{}\n")
+
     assert rights(tmp_path / "export.jsonl") == 0o600
 
 
 def test_a_configuration_to_share_has_the_usual_rights(tmp_path: Path) -> None:
     with written_whole(tmp_path / "ragbench.yaml", is_private=False) as file:
         file.write(b"top_k: 5\n")
+
     assert rights(tmp_path / "ragbench.yaml") == 0o644
 
 
 def test_a_folder_that_is_written_whole_is_private(tmp_path: Path) -> None:
     with folder_written_whole(tmp_path / "hf", replaceable=lambda _: True) as draft:
         (draft / "rows").write_bytes(b"x")
+
     assert rights(tmp_path / "hf") == 0o700
 
 
 def test_a_file_that_grows_is_private_from_its_first_line_on(tmp_path: Path) -> None:
     with open_private(tmp_path / "labels.jsonl", "ab") as file:
         file.write(b"{}\n")
+
     assert rights(tmp_path / "labels.jsonl") == 0o600
 
 
 def test_rights_that_a_user_widened_stay(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     path.touch(mode=0o644)
+
     with open_private(path, "ab") as file:
         file.write(b"{}\n")
     make_private_file(path)
+
     assert rights(path) == 0o644
 
 
@@ -66,12 +72,15 @@ def test_a_database_that_is_there_keeps_its_time(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     path.touch()
     os.utime(path, (1000, 1000))
+
     make_private_file(path)
+
     assert path.stat().st_mtime == 1000
 
 
 def test_a_folder_is_private_and_those_above_it_are_as_usual(tmp_path: Path) -> None:
     make_private_folder(tmp_path / "above" / "mine")
+
     assert rights(tmp_path / "above" / "mine") == 0o700
     assert rights(tmp_path / "above") == 0o755
 
@@ -79,10 +88,12 @@ def test_a_folder_is_private_and_those_above_it_are_as_usual(tmp_path: Path) -> 
 def test_a_journal_is_private_in_a_folder_that_is_not(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal.sqlite"):
         pass
+
     assert rights(tmp_path / "journal.sqlite") == 0o600
 
 
 def test_a_store_of_scores_is_private(tmp_path: Path) -> None:
     with ScoreStore(tmp_path / "scores.sqlite"):
         pass
+
     assert rights(tmp_path / "scores.sqlite") == 0o600

@@ -13,13 +13,18 @@ pytestmark = pytest.mark.extra("ragas")
 
 
 def run(program: str, *, home: Path, **settings: str) -> str:
-    environment = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    """The output of a program that has this home folder and little else in its environment."""
+    environment = {"HOME": str(home)}
+    for name in ("PATH", "LANG"):
+        if name in os.environ:
+            environment[name] = os.environ[name]
+    find_ragbench = f"import sys; sys.path.insert(0, {str(ROOT)!r})"
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{program}"],
+        [sys.executable, "-c", f"{find_ragbench}\n{program}"],
         capture_output=True,
         text=True,
         check=False,
-        env={**environment, "HOME": str(home), **settings},
+        env=environment | settings,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -39,7 +39,11 @@ VERDICT = schema_of(Verdict)
 
 def endpoint(**changes: Any) -> Endpoint:
     """The endpoint of a judge at a known price."""
-    fields: dict[str, Any] = {"base_url": "http://judge.test/v1", "model": "m", "price": PRICE}
+    fields: dict[str, Any] = {
+        "base_url": "http://judge.test/v1",
+        "model": "m",
+        "price": PRICE,
+    }
     return Endpoint(**(fields | changes))
 
 

@@ -23,6 +23,7 @@ TEN = Usage(prompt_tokens=10, completion_tokens=5, cached_prompt_tokens=2, reaso
 
 
 def receipts(folder: Path) -> list[dict[str, Any]]:
+    """The receipts that commands left in a folder."""
     path = folder / RECEIPTS
     if not path.exists():
         return []
@@ -41,7 +42,8 @@ def test_a_command_that_asked_nobody_leaves_nothing(tmp_path: Path) -> None:
 def test_a_command_that_ends_leaves_a_receipt_and_no_calls(tmp_path: Path) -> None:
     book = CallBook(tmp_path)
     ledger = Ledger(PRICE, book)
-    ledger.answered(ledger.request("support", "m"), TEN, Decimal("0.002"))
+    request = ledger.request("support", "m")
+    ledger.answered(request, TEN, Decimal("0.002"))
     assert (tmp_path / CALLS).exists()
 
     book.close(ledger.receipt())
@@ -102,9 +104,8 @@ def test_each_killed_command_has_a_receipt_of_its_own(tmp_path: Path) -> None:
 
     CallBook(tmp_path).open()
 
-    first, second = receipts(tmp_path)
-    assert first["in_flight"] == 2
-    assert second["in_flight"] == 1
+    in_flight = [receipt["in_flight"] for receipt in receipts(tmp_path)]
+    assert in_flight == [2, 1]
 
 
 def test_requests_without_an_answer_count_as_spent_with_the_most_that_they_may_cost(
@@ -122,9 +123,12 @@ def test_requests_without_an_answer_count_as_spent_with_the_most_that_they_may_c
 
 def test_each_end_of_a_request_counts_as_what_it_is(tmp_path: Path) -> None:
     ledger = Ledger(PRICE, CallBook(tmp_path))
-    ledger.answered(ledger.request("p", "m", most=Decimal(1)), TEN, Decimal("0.5"))
-    ledger.ended(ledger.request("p", "m", most=Decimal(2)), billed=True)
-    ledger.ended(ledger.request("p", "m", most=Decimal(4)), billed=False)
+    answered = ledger.request("p", "m", most=Decimal(1))
+    ledger.answered(answered, TEN, Decimal("0.5"))
+    billed = ledger.request("p", "m", most=Decimal(2))
+    ledger.ended(billed, billed=True)
+    not_billed = ledger.request("p", "m", most=Decimal(4))
+    ledger.ended(not_billed, billed=False)
     ledger.request("p", "m", most=Decimal(8))
     ledger.call("p", "m", cached=True)
     book = CallBook(tmp_path)
@@ -133,8 +137,11 @@ def test_each_end_of_a_request_counts_as_what_it_is(tmp_path: Path) -> None:
 
     (receipt,) = receipts(tmp_path)
     (line,) = receipt["lines"]
-    assert (line["requests"], line["unconfirmed_requests"]) == (4, 2)
-    assert (line["calls"], line["cached"], line["failed"]) == (1, 1, 0)
+    assert line["requests"] == 4
+    assert line["unconfirmed_requests"] == 2
+    assert line["calls"] == 1
+    assert line["cached"] == 1
+    assert line["failed"] == 0
     # The answered one, the billed one and the one in flight.
     assert book.spent_before == Decimal("0.5") + 2 + 8
 
@@ -145,15 +152,17 @@ def test_a_process_may_die_at_any_byte(tmp_path_factory: Any, data: st.DataObjec
     folder = tmp_path_factory.mktemp("book")
     book = CallBook(folder)
     ledger = Ledger(PRICE, book)
-    for _ in range(data.draw(st.integers(0, 12))):
+    requests_sent = data.draw(st.integers(0, 12))
+    for _ in range(requests_sent):
         request = ledger.request("p", "m", most=Decimal("0.01"))
         if data.draw(st.booleans()):
             ledger.answered(request, TEN, Decimal("0.002"))
     book.open()
     path = folder / CALLS
     content = path.read_bytes()
-    # Not the length itself: a line holds a time of any length.
-    cut = data.draw(st.integers(0, 5000)) % (len(content) + 1)
+    # Not drawn up to the length itself: a line holds a time of any length.
+    drawn = data.draw(st.integers(0, 5000))
+    cut = drawn % (len(content) + 1)
     junk = data.draw(st.sampled_from([b"", b"\xff\x00", b"[1]\n", b'["a",9']))
     path.write_bytes(content[:cut] + junk)
 
@@ -176,7 +185,8 @@ def test_a_process_may_die_at_any_byte(tmp_path_factory: Any, data: st.DataObjec
 
 def test_an_unknown_cost_stays_unknown(tmp_path: Path) -> None:
     ledger = Ledger(None, CallBook(tmp_path))
-    ledger.answered(ledger.request("p", "m"), TEN, None)
+    request = ledger.request("p", "m")
+    ledger.answered(request, TEN, None)
 
     CallBook(tmp_path).open()
 
@@ -188,7 +198,8 @@ def test_an_unknown_cost_stays_unknown(tmp_path: Path) -> None:
 
 def test_an_unknown_cost_of_a_lost_answer_stays_unknown() -> None:
     ledger = Ledger(None)
-    ledger.ended(ledger.request("p", "m"), billed=True)
+    request = ledger.request("p", "m")
+    ledger.ended(request, billed=True)
 
     receipt = ledger.receipt()
 
@@ -207,8 +218,10 @@ def test_a_book_that_cannot_be_written_stops_the_buying(tmp_path: Path) -> None:
 
 
 CENTS = st.integers(min_value=0, max_value=50).map(lambda cents: Decimal(cents) / 100)
+SHARE = st.floats(0, 1)
+SECONDS = st.integers(0, 9)
 # The most that a call may cost, the share of it that it costs, and its seconds.
-CALLS_WITH_COSTS = st.lists(st.tuples(CENTS, st.floats(0, 1), st.integers(0, 9)), max_size=30)
+CALLS_WITH_COSTS = st.lists(st.tuples(CENTS, SHARE, SECONDS), max_size=30)
 
 
 @given(CENTS, CALLS_WITH_COSTS)
@@ -218,13 +231,13 @@ def test_what_is_spent_and_in_flight_never_exceeds_the_limit(
 ) -> None:
     async def scenario() -> None:
         budget = Budget(limit)
-        refused: list[Decimal] = []
+        refused_costs: list[Decimal] = []
 
         async def call(most: Decimal, share: float, seconds: int) -> Decimal:
             try:
                 await budget.reserve(most)
             except LLMBudgetError:
-                refused.append(most)
+                refused_costs.append(most)
                 return Decimal(0)
             assert budget.spent + budget.reserved <= limit
             await asyncio.sleep(seconds)
@@ -238,8 +251,8 @@ def test_what_is_spent_and_in_flight_never_exceeds_the_limit(
         assert budget.spent <= limit
         assert budget.reserved == 0
         # Nothing was refused that would have fitted.
-        for most in refused:
-            assert budget.spent + most > limit
+        for cost in refused_costs:
+            assert budget.spent + cost > limit
 
     run(scenario())
 
@@ -278,9 +291,11 @@ def test_a_call_that_is_cancelled_while_it_waits_holds_nothing() -> None:
 @given(st.lists(st.text(), min_size=1, max_size=4))
 def test_no_prompt_has_more_tokens_than_its_bound(texts: list[str]) -> None:
     """A cap on cost rests on it; checked against the vocabularies at hand."""
-    payload = {"model": "m", "messages": [{"role": "user", "content": text} for text in texts]}
+    messages = [{"role": "user", "content": text} for text in texts]
 
-    bound = most_prompt_tokens(payload)
+    bound = most_prompt_tokens({"model": "m", "messages": messages})
 
-    assert bound >= sum(len(text.encode("utf-8", "replace")) for text in texts)
-    assert bound >= sum(APPROXIMATE.count(text) + 4 for text in texts)
+    byte_lengths = [len(text.encode("utf-8", "replace")) for text in texts]
+    assert bound >= sum(byte_lengths)
+    tokens = [APPROXIMATE.count(text) + 4 for text in texts]
+    assert bound >= sum(tokens)

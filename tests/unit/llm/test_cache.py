@@ -25,6 +25,7 @@ DAY = 86_400
 
 
 def put(cache: ResponseCache, key: str, text: str = "yes") -> None:
+    """Keeps an answer under a key."""
     cache.put(reply(key, text), judge="j", model="m", purpose="metric")
 
 
@@ -225,10 +226,11 @@ def start_writer(path: Path, name: str, count: int) -> subprocess.Popen[str]:
 
 def test_processes_share_it_from_its_first_moment(tmp_path: Path) -> None:
     writers = [start_writer(tmp_path / "c", name, 60) for name in ("a", "b", "c")]
+
     for process in writers:
         process.communicate()
+        assert process.returncode == 0
 
-    assert [process.returncode for process in writers] == [0, 0, 0]
     with ResponseCache(tmp_path / "c") as cache:
         assert cache.stats().entries == 3 * 60
 
@@ -242,7 +244,8 @@ def numbers_that_a_killed_writer_printed(tmp_path: Path) -> list[int]:
         numbers.append(int(process.stdout.readline()))
     os.kill(process.pid, signal.SIGKILL)
     # The last number may have been cut.
-    numbers += [int(number) for number in process.stdout.read().split()[:-1]]
+    whole_lines = process.stdout.read().split()[:-1]
+    numbers += [int(line) for line in whole_lines]
     process.wait()
     process.stdout.close()
     return numbers
@@ -253,13 +256,15 @@ def test_what_was_stored_survives_the_end_of_the_process(
     tmp_path: Path, printed: list[int]
 ) -> None:
     with ResponseCache(tmp_path / "c") as cache:
-        lost = [number for number in printed if f"a {number}".encode() not in cache]
-
-    assert lost == []
+        for number in printed:
+            assert f"a {number}".encode() in cache
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 @pytest.mark.usefixtures("printed")
 def test_a_killed_commands_cache_is_known_as_a_cache(tmp_path: Path) -> None:
     """Where a project's files are compared, it is none of them."""
-    assert (tmp_path / "c").read_bytes()[68:72] == b"RBCL"
+    file = (tmp_path / "c").read_bytes()
+
+    application_id = file[68:72]  # of SQLite's header
+    assert application_id == b"RBCL"

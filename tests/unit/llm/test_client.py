@@ -70,7 +70,7 @@ def ask_for_verdict(client: LLMClient, **options: Any) -> Awaitable[Reply[Verdic
     return client.ask(prompt(), schema=VERDICT, purpose="p", **options)
 
 
-async def elapsed(client: LLMClient) -> float:
+async def seconds_of_an_answer(client: LLMClient) -> float:
     await ask(client)
     return asyncio.get_running_loop().time()
 
@@ -108,7 +108,9 @@ def test_an_answer_comes_with_its_cost_and_time() -> None:
 def test_a_cost_that_is_not_known_is_not_zero() -> None:
     script = Script([completion("Yes.")])
 
-    assert using(script, ask, judge=endpoint(price=None)).cost is None
+    reply = using(script, ask, judge=endpoint(price=None))
+
+    assert reply.cost is None
 
 
 def test_an_answer_without_its_tokens_has_no_cost() -> None:
@@ -119,7 +121,9 @@ def test_an_answer_without_its_tokens_has_no_cost() -> None:
 
 
 def test_half_an_emoji_in_an_answer_is_replaced() -> None:
-    assert using(Script([completion("a \ud83d")]), ask).text == "a ?"
+    reply = using(Script([completion("a \ud83d")]), ask)
+
+    assert reply.text == "a ?"
 
 
 MESSAGES = [{"role": "user", "content": "Is it good?"}]
@@ -192,10 +196,13 @@ def test_a_fault_that_may_pass_is_tried_again(fault: Answer | NoAnswerError) -> 
 def test_a_rate_limit_is_waited_for_as_long_as_it_asks(
     header: str, value: str, seconds: float
 ) -> None:
-    script = Script([error(429, **{header: value}), completion("Yes.")])
+    rate_limit = error(429, **{header: value})
+    script = Script([rate_limit, completion("Yes.")])
+
+    elapsed = using(script, seconds_of_an_answer)
 
     # A second for each request.
-    assert using(script, elapsed) == pytest.approx(2.0 + seconds)
+    assert elapsed == pytest.approx(2.0 + seconds)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +243,8 @@ def test_a_call_that_waits_for_its_turn_holds_no_slot() -> None:
         return asyncio.get_running_loop().time()
 
     async def work(client: LLMClient) -> list[float]:
-        return await asyncio.gather(*[time_of_answer(client, number) for number in range(4)])
+        answers = [time_of_answer(client, number) for number in range(4)]
+        return await asyncio.gather(*answers)
 
     patience = CallLimits(concurrency=1, rate_limit_wait=4000)
 
@@ -295,26 +303,35 @@ def ask_two_hundred(script: Script, **settings: Any) -> Counter[str]:
 def test_an_endpoint_that_was_never_there_is_given_up_soon() -> None:
     script = down(0, math.inf)
 
-    assert ask_two_hundred(script) == {"LLMUnreachableError": 200}
+    results = ask_two_hundred(script)
+
+    assert results == {"LLMUnreachableError": 200}
     assert len(script.sent) < 20
 
 
 def test_an_endpoint_that_starts_late_is_given_up() -> None:
     """Nothing shows that it exists: the address may be wrong."""
-    assert ask_two_hundred(down(0, 15)) == {"LLMUnreachableError": 200}
+    results = ask_two_hundred(down(0, 15))
+
+    assert results == {"LLMUnreachableError": 200}
 
 
 def test_an_endpoint_that_answered_an_earlier_command_is_waited_for(
     cache: ResponseCache,
 ) -> None:
     """The answer to one of the questions is in the cache: the endpoint exists."""
-    using(Script([completion("Yes.")]), lambda client: client.ask(prompt("0")), cache=cache)
+    script = Script([completion("Yes.")])
+    using(script, lambda client: client.ask(prompt("0")), cache=cache)
 
-    assert ask_two_hundred(down(0, 15), cache=cache) == {"Reply": 200}
+    results = ask_two_hundred(down(0, 15), cache=cache)
+
+    assert results == {"Reply": 200}
 
 
 def test_an_endpoint_that_restarts_is_waited_for() -> None:
-    assert ask_two_hundred(down(5, 15)) == {"Reply": 200}
+    results = ask_two_hundred(down(5, 15))
+
+    assert results == {"Reply": 200}
 
 
 def test_an_endpoint_that_stays_down_is_given_up() -> None:
@@ -333,11 +350,13 @@ def test_errors_alone_end_everything() -> None:
 
 def test_the_deadline_ends_everything() -> None:
     async def work(client: LLMClient) -> tuple[Counter[str], float]:
-        return await ask_many(client, 1000), asyncio.get_running_loop().time()
+        results = await ask_many(client, 1000)
+        return results, asyncio.get_running_loop().time()
 
+    script = Script([completion("Yes.")])
     limits = CallLimits(deadline=10.5, concurrency=8)
 
-    results, seconds = using(Script([completion("Yes.")]), work, limits=limits)
+    results, seconds = using(script, work, limits=limits)
 
     # Eight calls in each of ten seconds.
     assert results == {"Reply": 80, "LLMDeadlineError": 920}
@@ -349,7 +368,8 @@ def test_a_403_concerns_one_prompt_once_others_were_answered() -> None:
         await client.ask(prompt("good"))
         with pytest.raises(LLMRequestError, match="firewall"):
             await client.ask(prompt("bad"))
-        return (await client.ask(prompt("also good"))).text
+        reply = await client.ask(prompt("also good"))
+        return reply.text
 
     script = Script([completion("a"), error(403, "firewall"), completion("b")])
 
@@ -377,7 +397,8 @@ async def ask_two_verdicts(client: LLMClient) -> Reply[Verdict]:
 
 @WRONG_FORM
 def test_an_answer_in_the_wrong_form_is_repaired_by_the_model(wrong: str) -> None:
-    script = Script([completion(GOOD), completion(wrong), completion(f"```json\n{GOOD}\n```")])
+    in_a_block = f"```json\n{GOOD}\n```"
+    script = Script([completion(GOOD), completion(wrong), completion(in_a_block)])
 
     reply = using(script, ask_two_verdicts)
 
@@ -398,7 +419,7 @@ def test_an_objection_shows_the_answer_and_the_schema(wrong: str) -> None:
     assert answer == {"role": "assistant", "content": wrong}
     assert objection["role"] == "user"
     assert "That is not what was asked for" in objection["content"]
-    # It stood in the request alone, and the model may never have seen it.
+    # It was in the request alone, and the model may never have seen it.
     assert json.dumps(VERDICT.definition) in objection["content"]
 
 
@@ -427,7 +448,8 @@ def test_a_schema_that_is_ignored_twice_is_not_sent_again(ignoring: Script) -> N
     attempts = using(ignoring, ask_three_verdicts)
 
     assert attempts == [2, 2, 1]
-    assert [sent["response_format"]["type"] for sent in ignoring.sent] == [
+    forms = [payload["response_format"]["type"] for payload in ignoring.sent]
+    assert forms == [
         "json_schema",
         "json_object",
         "json_schema",
@@ -440,10 +462,10 @@ def test_where_a_schema_is_ignored_it_is_in_the_question(ignoring: Script) -> No
     using(ignoring, ask_three_verdicts)
 
     schema = json.dumps(VERDICT.definition)
-    for sent in ignoring.sent:
-        (message,) = sent["messages"]  # asked anew, without an objection
+    for payload in ignoring.sent:
+        (message,) = payload["messages"]  # asked anew, without an objection
         is_in_question = schema in message["content"]
-        assert is_in_question is (sent["response_format"]["type"] == "json_object")
+        assert is_in_question is (payload["response_format"]["type"] == "json_object")
 
 
 def test_an_answer_that_stays_wrong_is_reported_with_its_words() -> None:
@@ -527,18 +549,20 @@ def test_a_fault_is_never_kept(cache: ResponseCache, fault: Answer) -> None:
         using(Script([fault]), ask_for_verdict, cache=cache)
 
     assert cache.stats().entries == 0
-    assert not using(Script([completion(GOOD)]), ask_for_verdict, cache=cache).cached
+    reply = using(Script([completion(GOOD)]), ask_for_verdict, cache=cache)
+    assert not reply.cached
 
 
 def test_a_kept_answer_that_no_longer_fits_is_asked_anew(cache: ResponseCache) -> None:
     def refuse(value: object) -> Verdict:
         raise ValueError("the check has become stricter")
 
+    stricter = replace(VERDICT, check=refuse)
     script = Script([completion(GOOD)])
     using(script, ask_for_verdict, cache=cache)
 
     with pytest.raises(LLMReplyError):
-        using(script, partial(ask, schema=replace(VERDICT, check=refuse)), cache=cache)
+        using(script, partial(ask, schema=stricter), cache=cache)
 
     # Asked anew, and objected to.
     assert len(script.sent) == 1 + 2
@@ -548,15 +572,19 @@ def test_equal_questions_at_once_are_one() -> None:
     script = Script([completion("Yes.")])
 
     async def work(client: LLMClient) -> tuple[list[Reply[str]], ReceiptLine]:
-        replies = await asyncio.gather(*[ask(client) for _ in range(10)])
+        calls = [ask(client) for _ in range(10)]
+        replies = await asyncio.gather(*calls)
         (line,) = client.receipt().lines
         return replies, line
 
     replies, line = using(script, work)
 
     assert [reply.text for reply in replies] == ["Yes."] * 10
-    assert [reply.cached for reply in replies].count(False) == 1
-    assert (line.calls, line.cached, line.requests) == (10, 9, 1)
+    asked_anew = [reply for reply in replies if not reply.cached]
+    assert len(asked_anew) == 1
+    assert line.calls == 10
+    assert line.cached == 9
+    assert line.requests == 1
     assert len(script.sent) == 1
 
 
@@ -645,9 +673,13 @@ def test_an_answer_that_cannot_be_used_is_paid_for_too() -> None:
         (line,) = client.receipt().lines
         return line
 
-    line = using(Script([error(500), completion("a"), completion("", **CUT)]), work)
+    script = Script([error(500), completion("a"), completion("", **CUT)])
 
-    assert (line.calls, line.failed, line.requests) == (2, 1, 3)
+    line = using(script, work)
+
+    assert line.calls == 2
+    assert line.failed == 1
+    assert line.requests == 3
     # The answered requests: twice 10 x $1 and 5 x $2, a million tokens.
     assert line.cost == Decimal("0.000040")
 
@@ -699,7 +731,9 @@ def test_where_a_minute_takes_little_an_answer_is_given_what_such_answers_took()
     rates = using(script, work, judge=endpoint(max_tokens=4096))
 
     assert rates["limit-tokens"] == 6000
-    assert [sent["max_tokens"] for sent in script.sent] == [4096, 256, 256, 256, 256, 256, 256]
+    first_limit, *later_limits = [payload["max_tokens"] for payload in script.sent]
+    assert first_limit == 4096
+    assert later_limits == [256] * 6
     assert script.peak == 1  # as it takes one request more
 
 
@@ -714,8 +748,10 @@ def embed(server: FaultServer | Script, texts: Sequence[str], **settings: Any) -
 
 
 def test_each_text_gets_its_vector() -> None:
+    vectors = embed(FaultServer(), ["a", "bb", "a"])
+
     # The length, and the sum of the bytes modulo 97: 97 % 97 and 196 % 97.
-    assert embed(FaultServer(), ["a", "bb", "a"]) == ((1.0, 0.0), (2.0, 2.0), (1.0, 0.0))
+    assert vectors == ((1.0, 0.0), (2.0, 2.0), (1.0, 0.0))
 
 
 def test_a_text_that_appears_twice_is_sent_once() -> None:
@@ -723,7 +759,8 @@ def test_a_text_that_appears_twice_is_sent_once() -> None:
 
     embed(server, ["a", "bb", "a"])
 
-    assert [call.payload for call in server.calls] == [{"model": "m", "input": ["a", "bb"]}]
+    (call,) = server.calls
+    assert call.payload == {"model": "m", "input": ["a", "bb"]}
 
 
 def test_embeddings_are_paid_for() -> None:
@@ -755,7 +792,8 @@ def test_vectors_are_kept_by_text(cache: ResponseCache) -> None:
     vectors = embed(server, ["a", "b", "c"], cache=cache)
 
     assert vectors == embed(FaultServer(), ["a", "b", "c"])
-    assert [call.payload["input"] for call in server.calls] == [["a", "b"], ["c"]]
+    inputs = [call.payload["input"] for call in server.calls]
+    assert inputs == [["a", "b"], ["c"]]
 
 
 def test_vectors_of_another_length_are_asked_for(cache: ResponseCache) -> None:
@@ -798,8 +836,10 @@ def test_data_that_is_not_one_vector_per_text_is_refused(
 
 
 def test_embeddings_beyond_the_cap_are_refused() -> None:
+    budget = Budget(Decimal("0.000001"))
+
     with pytest.raises(errors.LLMBudgetError):
-        embed(FaultServer(), ["a"], budget=Budget(Decimal("0.000001")))
+        embed(FaultServer(), ["a"], budget=budget)
 
 
 def test_an_empty_text_is_refused() -> None:

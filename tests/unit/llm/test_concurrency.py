@@ -53,7 +53,9 @@ def test_the_limit_follows_what_the_endpoint_bears(
     async def scenario() -> None:
         limit = Concurrency(32, Clock())
         for ends in rounds:
-            await asyncio.gather(*(call(limit, end) for end in ends))
+            calls = [call(limit, end) for end in ends]
+            await asyncio.gather(*calls)
+
         assert least <= limit.limit <= most
         assert limit.in_flight == 0
         await call(limit, "s")
@@ -107,8 +109,10 @@ def test_a_call_that_is_cancelled_after_a_pause_gives_back_no_slot_of_another_ca
     assert run(scenario()) == [30.0, 40.0]
 
 
-# Of each call: its seconds, and how it ends; "c" is cancelled, "e" fails.
-CALLS = st.lists(st.tuples(st.integers(0, 5), st.sampled_from("slec")), max_size=40)
+SECONDS = st.integers(0, 5)
+ENDS = st.sampled_from("slec")
+"""As of ``call``; besides, "c" is cancelled."""
+CALLS = st.lists(st.tuples(SECONDS, ENDS), max_size=40)
 
 
 @given(CALLS)

@@ -51,7 +51,8 @@ def test_an_endless_answer_fails_at_the_limit_and_is_not_asked_for_again(
 
 def test_a_packed_answer_counts_as_it_unpacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGBENCH_MAX_RECORD", "1MB")
-    body = gzip.compress(json.dumps({"choices": [], "padding": " " * (1 << 21)}).encode())
+    answer = {"choices": [], "padding": " " * (1 << 21)}
+    body = gzip.compress(json.dumps(answer).encode())
 
     def serve(connection: socket.socket, _: int) -> None:
         connection.sendall(answer_of(body, "content-encoding: gzip"))

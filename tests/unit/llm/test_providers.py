@@ -92,11 +92,13 @@ async def ask_verdict(client: LLMClient) -> Reply[Verdict]:
 
 async def ask_all(client: LLMClient, prompts: list[list[Message]]) -> int:
     """How many of the prompts were answered: all of them, or one raises."""
-    return len(await asyncio.gather(*map(client.ask, prompts)))
+    replies = await asyncio.gather(*map(client.ask, prompts))
+    return len(replies)
 
 
 def long_prompt(words: int) -> list[Message]:
-    return [Message(role="user", content="Bees have wings and fly far. " * (words // 6))]
+    sentence_of_six_words = "Bees have wings and fly far. "
+    return [Message(role="user", content=sentence_of_six_words * (words // 6))]
 
 
 # --- what holds for every provider
@@ -105,7 +107,9 @@ def long_prompt(words: int) -> list[Message]:
 @EVERY
 def test_a_text_and_a_structure_come_at_the_defaults(kind: Provider) -> None:
     async def work(client: LLMClient) -> tuple[Reply[str], Reply[Verdict]]:
-        return await ask_word(client), await ask_verdict(client)
+        text = await ask_word(client)
+        structure = await ask_verdict(client)
+        return text, structure
 
     with kind() as server:
         text, structure = using(server, work)
@@ -170,7 +174,9 @@ def test_a_minutes_limit_is_waited_for(kind: Provider) -> None:
 @EVERY
 def test_an_overload_is_waited_for(kind: Provider) -> None:
     with kind(overloaded=3) as server:
-        assert using(server, ask_word).text
+        reply = using(server, ask_word)
+
+    assert reply.text
 
 
 @EACH_HOSTED
@@ -205,7 +211,8 @@ def test_a_prompt_that_is_too_long_is_never_measured(kind: Provider) -> None:
         await ask_word(client)
         with pytest.raises(kind_of_error):
             await client.ask(long_prompt(words))
-        return (await client.ask(prompt("Another word?"))).text
+        reply = await client.ask(prompt("Another word?"))
+        return reply.text
 
     with kind() as server:
         assert using(server, work)
@@ -217,17 +224,20 @@ def test_long_prompts_are_judged_beside_short_ones(kind: Provider) -> None:
     words = int(min(kind.context, 5_000) * 0.4)
     prompts: list[list[Message]] = []
     for number in range(6):
-        prompts.append([*long_prompt(words), *prompt(f"Good? {number}")])
-        prompts.append(prompt(f"Good? {number}"))
+        question = prompt(f"Good? {number}")
+        prompts.append([*long_prompt(words), *question])
+        prompts.append(question)
 
     async def work(client: LLMClient) -> list[Reply[Verdict]]:
-        replies = await asyncio.gather(*[client.ask(text, schema=VERDICT) for text in prompts])
+        calls = [client.ask(messages, schema=VERDICT) for messages in prompts]
+        replies = await asyncio.gather(*calls)
         requests_before = len(server.seen)
-        last = await client.ask([*long_prompt(words), *prompt("And now?")], schema=VERDICT)
+        last_prompt = [*long_prompt(words), *prompt("And now?")]
+        last_reply = await client.ask(last_prompt, schema=VERDICT)
         # This provider fails at JSON, which takes a request more.
         most_requests = 3 if kind.name == "groq, bad JSON" else 2
         assert len(server.seen) - requests_before <= most_requests
-        return [*replies, last]
+        return [*replies, last_reply]
 
     with kind() as server:
         replies = using(server, work, clock=CountingClock())
@@ -244,7 +254,8 @@ def questions_for_codes(server: Server) -> int:
     """How often the model was asked for codes that are hidden in a long prompt."""
     count = 0
     for request in server.seen:
-        if "three codes" in request.payload["messages"][-1]["content"]:
+        question = request.payload["messages"][-1]
+        if "three codes" in question["content"]:
             count += 1
     return count
 
@@ -256,7 +267,8 @@ def test_a_count_that_cannot_be_is_looked_into_once_and_remembered(
         for turn in range(2):
             prompts: list[list[Message]] = []
             for number in range(8):
-                prompts.append([*long_prompt(2_000), *prompt(f"Good? {turn} {number}")])
+                question = prompt(f"Good? {turn} {number}")
+                prompts.append([*long_prompt(2_000), *question])
             assert using(server, partial(ask_all, prompts=prompts), cache=cache) == 8
             assert questions_for_codes(server) == 1
         (warning,) = recwarn.list
@@ -317,7 +329,9 @@ def test_a_cut_prompt_names_its_numbers_and_the_remedy() -> None:
 def test_the_check_of_prompts_can_be_left_out() -> None:
     """For servers that count only what they had not in their cache."""
     with PROVIDERS["ollama"]() as server:
-        assert using(server, ask_too_long, prompt_check=False).text
+        reply = using(server, ask_too_long, prompt_check=False)
+
+    assert reply.text
 
 
 # --- models that reason
@@ -325,7 +339,8 @@ def test_the_check_of_prompts_can_be_left_out() -> None:
 
 def test_a_parameter_that_a_reasoning_model_refuses_is_left_out_and_named() -> None:
     async def work(client: LLMClient) -> tuple[Reply[Verdict], Mapping[str, str]]:
-        return await ask_verdict(client), client.dialect.learned.not_sent
+        reply = await ask_verdict(client)
+        return reply, client.dialect.learned.not_sent
 
     with PROVIDERS["o3"]() as server:
         reply, reasons = using(server, work)
@@ -339,10 +354,13 @@ def test_a_parameter_that_a_reasoning_model_refuses_is_left_out_and_named() -> N
 def test_a_parameter_that_was_refused_is_not_sent_again() -> None:
     async def work(client: LLMClient) -> int:
         await ask_verdict(client)
-        return (await client.ask(prompt("And now?"), schema=VERDICT)).attempts
+        reply = await client.ask(prompt("And now?"), schema=VERDICT)
+        return reply.attempts
 
     with PROVIDERS["o3"]() as server:
-        assert using(server, work) == 1
+        attempts = using(server, work)
+
+    assert attempts == 1
 
 
 def test_a_reasoning_model_has_room_to_think() -> None:
@@ -373,7 +391,9 @@ def test_a_model_that_is_cut_off_while_it_thinks_is_given_room_once() -> None:
         return attempts
 
     with PROVIDERS["thinks in tags"]() as server:
-        assert using(server, work) == [2, 1, 1]
+        attempts = using(server, work)
+
+    assert attempts == [2, 1, 1]
 
 
 def test_a_model_without_room_to_think_is_reported() -> None:
@@ -390,7 +410,8 @@ def test_a_model_without_room_to_think_is_reported() -> None:
 @pytest.mark.parametrize(("name", "cost"), [("openrouter", "0.000125"), ("litellm", "0.00042")])
 def test_the_cost_of_a_call_is_taken_from_the_endpoint(name: str, cost: str) -> None:
     async def work(client: LLMClient) -> tuple[Reply[str], Receipt]:
-        return await ask_word(client), client.receipt()
+        reply = await ask_word(client)
+        return reply, client.receipt()
 
     with PROVIDERS[name]() as server:
         reply, receipt = using(server, work)
@@ -421,9 +442,9 @@ def test_the_identity_of_an_endpoint_shows_no_value_of_its_headers() -> None:
 
 
 def test_another_header_is_another_endpoint() -> None:
-    other = replace(gateway(), headers={"X-Provider": "groq"})
+    with_other_header = replace(gateway(), headers={"X-Provider": "groq"})
 
-    assert other.fingerprint() != gateway().fingerprint()
+    assert with_other_header.fingerprint() != gateway().fingerprint()
 
 
 # --- doctor's probes
@@ -494,7 +515,8 @@ def over_http(
 
 
 async def ask_twenty(client: LLMClient) -> None:
-    await asyncio.gather(*[client.ask(prompt(f"case {number}")) for number in range(20)])
+    calls = [client.ask(prompt(f"case {number}")) for number in range(20)]
+    await asyncio.gather(*calls)
 
 
 def test_each_request_goes_out_once() -> None:
@@ -549,20 +571,25 @@ def test_a_key_that_a_proxy_repeats_in_its_error_is_masked(tmp_path: Path) -> No
 # --- a chat model of plain functions
 
 
+LOCAL: dict[str, Any] = {"base_url": "http://localhost:1/v1", "model": "m"}
+
+
 def test_threads_share_one_client_in_one_loop() -> None:
+    texts = [f"case {number}" for number in range(12)]
+
     with FaultServer(latency=0.01) as server:
         settings = resolve({"base_url": server.url, "model": "m", "cache": "off"}, {})
         with chat_of(settings).booked_under("rerank") as chat, ThreadPoolExecutor(12) as threads:
-            answers = list(
-                threads.map(lambda number: chat.complete(prompt(f"case {number}")), range(12))
-            )
+            answers = list(threads.map(lambda text: chat.complete(prompt(text)), texts))
             receipt = chat.receipt()
 
-        assert answers == [f"case {number}" for number in range(12)]
+        assert answers == texts
         assert server.peak > 1
         assert len(server.calls) == 12
     assert receipt is not None
-    assert [(line.purpose, line.calls) for line in receipt.lines] == [("rerank", 12)]
+    (line,) = receipt.lines
+    assert line.purpose == "rerank"
+    assert line.calls == 12
 
 
 def test_a_chat_model_ends_its_thread() -> None:
@@ -575,13 +602,12 @@ def test_a_chat_model_ends_its_thread() -> None:
 
 
 def test_a_chat_model_that_was_not_asked_has_no_receipt() -> None:
-    with chat_of(resolve({"base_url": "http://localhost:1/v1", "model": "m"}, {})) as chat:
+    settings = resolve(LOCAL, {})
+
+    with chat_of(settings) as chat:
         assert isinstance(chat, ChatModel)
         assert chat.name == "m"
         assert chat.receipt() is None
-
-
-LOCAL = {"base_url": "http://localhost:1/v1", "model": "m"}
 
 
 def test_a_cap_needs_a_price() -> None:
@@ -590,7 +616,9 @@ def test_a_cap_needs_a_price() -> None:
 
 
 def test_a_cap_with_a_price_is_taken() -> None:
-    assert open_chat(**LOCAL, max_cost="1", price_input=0, price_output=0).name == "m"
+    chat = open_chat(**LOCAL, max_cost="1", price_input=0, price_output=0)
+
+    assert chat.name == "m"
 
 
 def test_a_cap_that_is_no_number_is_refused() -> None:

@@ -108,15 +108,15 @@ def json_schema_for(schema: Any) -> dict[str, Any]:
     """The schema in a request."""
     dialect = Dialect(endpoint(max_tokens=9))
     payload = dialect.payload(prompt("Q"), schema.definition, StructuredOutput.JSON_SCHEMA, 9)
-    sent: dict[str, Any] = payload["response_format"]["json_schema"]
-    return sent
+    json_schema: dict[str, Any] = payload["response_format"]["json_schema"]
+    return json_schema
 
 
 def test_a_schema_is_strict_where_it_can_be() -> None:
-    sent = json_schema_for(schema_of(Statements))
+    json_schema = json_schema_for(schema_of(Statements))
 
-    assert sent["strict"] is True
-    assert sent["name"] == "Statements"
+    assert json_schema["strict"] is True
+    assert json_schema["name"] == "Statements"
 
 
 def test_a_schema_with_open_keys_is_not_strict() -> None:
@@ -140,6 +140,7 @@ PROSE = st.text(st.characters(codec="utf-8", exclude_characters='{}[]<>`"'), max
 
 
 def first_value(text: str) -> Any:
+    """The first JSON in a text."""
     return next(json_values(text), "no value")
 
 
@@ -150,7 +151,9 @@ def test_json_is_read_as_json(value: Any, ascii_only: bool) -> None:
 
 @given(CONTAINERS, PROSE, PROSE)
 def test_words_around_json_are_left_out(value: Any, before: str, after: str) -> None:
-    assert first_value(f"{before} {json.dumps(value)} {after}") == value
+    text = f"{before} {json.dumps(value)} {after}"
+
+    assert first_value(text) == value
 
 
 @given(CONTAINERS, st.text(st.characters(codec="utf-8", exclude_characters="<>")))

@@ -60,6 +60,7 @@ def answered(response: str) -> Outcome[GenerationResult[Any]]:
 def trace(
     response: str = "27 days", *, case: Case = CASE, gold_at: int | None = 1, **outcomes: Any
 ) -> Trace:
+    """A case with its chunks and this answer: a right one, with the gold at rank 1, by default."""
     return Trace(
         case=case,
         retrieval=retrieved(gold_at=gold_at),
@@ -69,6 +70,7 @@ def trace(
 
 
 def judged(present: bool) -> Outcome[Verdict]:
+    """A validator's verdict on whether the answer is present in the chunks."""
     verdict = Verdict(
         query_id="leave",
         relevant_chunk_ids=(),
@@ -85,21 +87,25 @@ def judged(present: bool) -> Outcome[Verdict]:
 
 UNANSWERABLE = Case(id="n", query="Who?", answerable=False)
 SPANS = replace(CASE, reference_context_ids=None)
+"""The gold is a span of text, without an id."""
 REFERENCE = replace(SPANS, evidence=())
-TWO = replace(CASE, reference_context_ids=("handbook", "gone"), evidence=())
-NEEDED = replace(TWO, metadata={"needs": "all"})
-THANKS = replace(CASE, reference_context_ids=(), evidence=())
+"""Only the right answer is known."""
+TWO_GOLD = replace(CASE, reference_context_ids=("handbook", "gone"), evidence=())
+NEEDS_BOTH = replace(TWO_GOLD, metadata={"needs": "all"})
+NEEDS_NOTHING = replace(CASE, reference_context_ids=(), evidence=())
+"""Nothing has to be retrieved for it."""
 ABSENT = CorpusGold(documents=3, absent={"leave": ("handbook",)})
-NOTHING: Outcome[GenerationResult[Any]] = Outcome(status=Status.SKIPPED, reason="no generation")
+"""The searched documents lack the gold of the case."""
 
 
-def declined(asked: Trace) -> Trace:
+def declined(trace: Trace) -> Trace:
     result: GenerationResult[Any] = GenerationResult("I don't know.", abstained=True)
-    return replace(asked, generation=Outcome(status=Status.ABSTAINED, value=result))
+    return replace(trace, generation=Outcome(status=Status.ABSTAINED, value=result))
 
 
-def only_retrieved(asked: Trace) -> Trace:
-    return replace(asked, generation=NOTHING)
+def only_retrieved(trace: Trace) -> Trace:
+    skipped: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="no generation")
+    return replace(trace, generation=skipped)
 
 
 @pytest.mark.parametrize(
@@ -137,11 +143,11 @@ def only_retrieved(asked: Trace) -> Trace:
             Basis.IDS,
         ),
         # all gold contexts are needed; nothing has to be retrieved
-        (trace("12", case=TWO), {}, Cause.NOT_USED, "generate", Basis.IDS),
-        (trace("12", case=NEEDED), {}, Cause.PART_NOT_RETRIEVED, "retrieve", Basis.IDS),
-        (trace(case=NEEDED), {}, Cause.RIGHT, None, Basis.IDS),
-        (trace(case=THANKS, gold_at=None), {}, Cause.RIGHT, None, Basis.NONE),
-        (trace("12", case=THANKS, gold_at=None), {}, Cause.NOT_USED, "generate", Basis.NONE),
+        (trace("12", case=TWO_GOLD), {}, Cause.NOT_USED, "generate", Basis.IDS),
+        (trace("12", case=NEEDS_BOTH), {}, Cause.PART_NOT_RETRIEVED, "retrieve", Basis.IDS),
+        (trace(case=NEEDS_BOTH), {}, Cause.RIGHT, None, Basis.IDS),
+        (trace(case=NEEDS_NOTHING, gold_at=None), {}, Cause.RIGHT, None, Basis.NONE),
+        (trace("12", case=NEEDS_NOTHING, gold_at=None), {}, Cause.NOT_USED, "generate", Basis.NONE),
         # unanswerable
         (trace("Me.", case=UNANSWERABLE), {}, Cause.ANSWERED_WITHOUT_EVIDENCE, "generate", None),
         (declined(trace(case=UNANSWERABLE)), {}, Cause.RIGHT, None, None),
@@ -186,13 +192,13 @@ def test_gold_that_was_looked_for_in_the_collection(
     gold_cause: GoldCause, cause: Cause, stage: str, detail: str
 ) -> None:
     gold = SearchedGold(gold="handbook", cause=gold_cause, rank=12)
-    located = Outcome(
-        status=Status.MEASURED, value=GoldSearch(golds=(gold,), retrieved=3, depth=100)
-    )
+    search = GoldSearch(golds=(gold,), retrieved=3, depth=100)
+    location = Outcome(status=Status.MEASURED, value=search)
 
-    result = attribute(trace("It is 12 weeks.", gold_at=None, location=located))
+    result = attribute(trace("It is 12 weeks.", gold_at=None, location=location))
 
-    assert (result.cause, result.stage) == (cause, stage)
+    assert result.cause is cause
+    assert result.stage == stage
     assert detail in result.detail
 
 
@@ -202,11 +208,12 @@ def test_a_stage_that_failed_is_the_cause() -> None:
 
     result = attribute(broken)
 
-    assert (result.cause, result.stage) == (Cause.FAILED, "generate")
+    assert result.cause is Cause.FAILED
+    assert result.stage == "generate"
     assert result.detail == "generate failed: Timeout: 30 s"
 
 
-ASKED = Case(id="leave", query=CASE.query)
+UNLABELLED = Case(id="leave", query=CASE.query)
 LETTER = Case(id="q", query="Which?", reference="B")
 """Too short to be looked for in chunks; answers are compared with it."""
 
@@ -214,8 +221,8 @@ LETTER = Case(id="q", query="Which?", reference="B")
 @pytest.mark.parametrize(
     ("case", "response", "gold_at", "present", "cause", "basis"),
     [
-        (ASKED, "27 days", 1, True, Cause.SHOWN, Basis.VALIDATOR),
-        (ASKED, "27 days", 1, False, Cause.ANSWERED_WITHOUT_EVIDENCE, Basis.VALIDATOR),
+        (UNLABELLED, "27 days", 1, True, Cause.SHOWN, Basis.VALIDATOR),
+        (UNLABELLED, "27 days", 1, False, Cause.ANSWERED_WITHOUT_EVIDENCE, Basis.VALIDATOR),
         (REFERENCE, "12 weeks", 1, False, Cause.NOT_USED, Basis.REFERENCE),  # its words are there
         (REFERENCE, "12 weeks", None, True, Cause.NOT_USED, Basis.VALIDATOR),  # in other words
         (REFERENCE, "12 weeks", None, False, Cause.NOT_SEEN, Basis.REFERENCE),
@@ -229,7 +236,9 @@ def test_a_validator_decides_where_no_gold_does_and_is_named(
     case: Case, response: str, gold_at: int | None, present: bool, cause: Cause, basis: Basis
 ) -> None:
     result = attribute(trace(response, case=case, gold_at=gold_at, validation=judged(present)))
-    assert (result.cause, result.basis) == (cause, basis)
+
+    assert result.cause is cause
+    assert result.basis is basis
     if basis is Basis.VALIDATOR:
         assert result.probability == pytest.approx(0.9 if present else 0.1)
         assert "lexical" in result.detail
@@ -250,19 +259,21 @@ def test_gold_is_followed_to_the_operator_that_dropped_it(
     case = replace(REFERENCE, **gold)
     texts = [OTHERS[0], LEAVE, OTHERS[1], f"Again: {LEAVE}"]
     retrieval: RetrievalResult[Any] = RetrievalResult(texts, context_ids=list("abcd"))
-    steps = [build_operator({"action": "filter", "type": "top_k", "k": k}) for k in (3, 1)]
-    after = post_retrieved(PostRetrieval(operators=tuple(steps)), case.query, retrieval)
-
-    result = attribute(
-        Trace(
-            case=case,
-            retrieval=Outcome(status=Status.MEASURED, value=retrieval),
-            post_retrieval=Outcome(status=Status.MEASURED, value=after),
-            generation=answered("12 weeks"),
-        )
+    top_3 = build_operator({"action": "filter", "type": "top_k", "k": 3})
+    top_1 = build_operator({"action": "filter", "type": "top_k", "k": 1})
+    after = post_retrieved(PostRetrieval(operators=(top_3, top_1)), case.query, retrieval)
+    trace = Trace(
+        case=case,
+        retrieval=Outcome(status=Status.MEASURED, value=retrieval),
+        post_retrieval=Outcome(status=Status.MEASURED, value=after),
+        generation=answered("12 weeks"),
     )
 
-    assert (result.cause, result.basis, result.rank) == (Cause.DROPPED, basis, 2)
+    result = attribute(trace)
+
+    assert result.cause is Cause.DROPPED
+    assert result.basis is basis
+    assert result.rank == 2
     assert result.stage == "filter.top_k (step 2)"
     assert result.detail == "Retrieved at rank 2; dropped by filter.top_k (step 2) at rank 2."
 
@@ -289,9 +300,13 @@ def test_gold_is_followed_to_the_operator_that_dropped_it(
 def test_what_was_not_shown_and_whether_another_chunk_holds_the_answer_is_reported(
     response: str, golds: list[str], supported: bool | None, detail: str
 ) -> None:
-    result = attribute(trace(response, case=replace(CASE, reference_context_ids=tuple(golds))))
+    case = replace(CASE, reference_context_ids=tuple(golds))
 
-    assert (result.shown, result.golds, result.supported) == (1, len(golds), supported)
+    result = attribute(trace(response, case=case))
+
+    assert result.shown == 1
+    assert result.golds == len(golds)
+    assert result.supported is supported
     assert result.detail == f"Shown at rank 1, and the answer is wrong{detail}."
 
 
@@ -330,7 +345,9 @@ def test_a_case_that_cannot_be_answered_has_no_absent_gold() -> None:
 def test_gold_of_another_kind_of_id_is_not_called_absent() -> None:
     chunk = replace(CASE, reference_context_ids=("handbook#3",), evidence=())
 
-    assert dict(corpus_gold([chunk], DOCUMENTS, Matching.AUTO).absent) == {}
+    result = corpus_gold([chunk], DOCUMENTS, Matching.AUTO)
+
+    assert dict(result.absent) == {}
 
 
 def test_what_the_corpus_holds_is_kept_for_the_same_run_only(tmp_path: Path) -> None:
@@ -395,79 +412,80 @@ def of_document(
 
 
 def test_a_chunk_of_the_right_document_without_the_answer_is_the_wrong_passage() -> None:
-    found = attribute(of_document(ASK_FIRST))
+    result = attribute(of_document(ASK_FIRST))
 
-    assert found.cause is Cause.WRONG_PASSAGE
-    assert found.basis is Basis.REFERENCE
-    assert found.stage == "retrieve"
-    assert found.detail == (
+    assert result.cause is Cause.WRONG_PASSAGE
+    assert result.basis is Basis.REFERENCE
+    assert result.stage == "retrieve"
+    assert result.detail == (
         "The right document is shown at rank 1, and its only shown chunk (10 words) does not hold "
         "the answer, by words; the answer is wrong."
     )
 
 
 def test_sizes_and_headings_of_the_wrong_passages_are_named() -> None:
-    found = attribute(of_document(ASK_FIRST, "## Leave"))
+    result = attribute(of_document(ASK_FIRST, "## Leave"))
 
-    assert "its 2 shown chunks (2 to 10 words, 1 of them a heading alone) do not" in found.detail
+    assert "its 2 shown chunks (2 to 10 words, 1 of them a heading alone) do not" in result.detail
 
 
 def test_a_declined_case_has_the_wrong_passage_too() -> None:
     trace = of_document(ASK_FIRST)
     declined = Outcome(status=Status.ABSTAINED, value=GenerationResult("I do not know."))
 
-    found = attribute(replace(trace, generation=declined))
+    result = attribute(replace(trace, generation=declined))
 
-    assert found.cause is Cause.WRONG_PASSAGE
+    assert result.cause is Cause.WRONG_PASSAGE
 
 
 def test_an_answer_that_words_cannot_check_has_the_wrong_passage() -> None:
-    found = attribute(of_document(ASK_FIRST, response="Ask your manager."))
+    result = attribute(of_document(ASK_FIRST, response="Ask your manager."))
 
-    assert found.cause is Cause.WRONG_PASSAGE
+    assert result.cause is Cause.WRONG_PASSAGE
 
 
 def test_one_chunk_with_the_answer_is_enough() -> None:
-    found = attribute(of_document(ASK_FIRST, LEAVE))
+    result = attribute(of_document(ASK_FIRST, LEAVE))
 
-    assert found.cause is Cause.NOT_USED
+    assert result.cause is Cause.NOT_USED
 
 
 def test_the_answer_in_a_chunk_of_another_document_was_shown() -> None:
-    found = attribute(of_document(ASK_FIRST, LEAVE, ids=("handbook#0", "letter#0")))
+    result = attribute(of_document(ASK_FIRST, LEAVE, ids=("handbook#0", "letter#0")))
 
-    assert found.cause is Cause.NOT_USED
+    assert result.cause is Cause.NOT_USED
 
 
 def test_a_right_answer_has_no_wrong_passage() -> None:
-    found = attribute(of_document(ASK_FIRST, response="27 days"))
+    result = attribute(of_document(ASK_FIRST, response="27 days"))
 
-    assert found.cause is Cause.RIGHT
+    assert result.cause is Cause.RIGHT
 
 
 def test_a_gold_chunk_is_no_wrong_passage_whatever_it_says() -> None:
-    found = attribute(of_document(ASK_FIRST, ids=("handbook",)))
+    result = attribute(of_document(ASK_FIRST, ids=("handbook",)))
 
-    assert found.cause is Cause.NOT_USED
+    assert result.cause is Cause.NOT_USED
 
 
 def test_an_id_of_several_chunks_is_that_of_their_document() -> None:
-    found = attribute(of_document(ASK_FIRST, "## Leave", ids=("handbook", "handbook")))
+    result = attribute(of_document(ASK_FIRST, "## Leave", ids=("handbook", "handbook")))
 
-    assert found.cause is Cause.WRONG_PASSAGE
+    assert result.cause is Cause.WRONG_PASSAGE
 
 
 def test_chunks_without_texts_are_no_wrong_passage() -> None:
-    found = attribute(of_document("", ""))
+    result = attribute(of_document("", ""))
 
-    assert found.cause is Cause.NOT_USED
+    assert result.cause is Cause.NOT_USED
 
 
 def test_the_operator_that_drops_the_chunk_with_the_answer_is_named() -> None:
     trace = of_document(LEAVE, ASK_FIRST)
-    kept: RetrievalResult[Any] = RetrievalResult([ASK_FIRST], context_ids=["handbook#1"])
+    remaining: RetrievalResult[Any] = RetrievalResult([ASK_FIRST], context_ids=["handbook#1"])
+    post_retrieval = Outcome(status=Status.MEASURED, value=remaining)
 
-    found = attribute(replace(trace, post_retrieval=Outcome(status=Status.MEASURED, value=kept)))
+    result = attribute(replace(trace, post_retrieval=post_retrieval))
 
-    assert found.cause is Cause.DROPPED
-    assert "was retrieved at rank 1 and dropped by" in found.detail
+    assert result.cause is Cause.DROPPED
+    assert "was retrieved at rank 1 and dropped by" in result.detail

@@ -41,6 +41,7 @@ PATIENCE = 30.0
 
 
 Settled = list[tuple[int, Outcome[int]]]
+"""Items, each with its outcome, in the order in which they were finished."""
 
 
 def settle(service: Service, items: Sequence[int]) -> Settled:
@@ -96,18 +97,25 @@ def test_functions_and_coroutines_are_called_alike(size: int, guilty: frozenset[
     assert coroutine.calls == plain.calls
 
 
-def statuses(call: Callable[[Sequence[int]], Sequence[int]], items: Sequence[int]) -> list[Status]:
-    results: list[Status] = []
+def outcomes_of(
+    call: Callable[[Sequence[int]], Sequence[int]], items: Sequence[int]
+) -> list[Outcome[int]]:
+    """The outcomes of one batch."""
+    all_outcomes: list[Outcome[int]] = []
     for _, outcomes in run_plain(call, [items], RETRIEVE):
-        results += [outcome.status for outcome in outcomes]
-    return results
+        all_outcomes += outcomes
+    return all_outcomes
+
+
+def statuses(call: Callable[[Sequence[int]], Sequence[int]], items: Sequence[int]) -> list[Status]:
+    return [outcome.status for outcome in outcomes_of(call, items)]
 
 
 def test_no_result_for_an_item_is_a_failure_that_says_so() -> None:
     def call(_: Sequence[int]) -> list[int]:
         return []
 
-    ((_, (outcome,)),) = run_plain(call, [[7]], RETRIEVE)
+    (outcome,) = outcomes_of(call, [7])
 
     assert "retrieve returned 0 results for 1 queries" in str(outcome.failure)
 
@@ -126,7 +134,7 @@ def test_code_that_wants_to_end_the_process_ends_its_call(error: BaseException) 
     def call(_: Sequence[int]) -> list[int]:
         raise error
 
-    ((_, (outcome,)),) = run_plain(call, [[1]], RETRIEVE)
+    (outcome,) = outcomes_of(call, [1])
 
     assert f"retrieve: {type(error).__name__}" in str(outcome.failure)
 
@@ -135,7 +143,7 @@ def test_code_that_wants_to_end_the_process_ends_its_call(error: BaseException) 
 
 
 class Unreachable:
-    """A call that reaches nobody, and notes how many items it was for."""
+    """A call without a connection, which notes how many items it was for."""
 
     def __init__(self, *, answered_before: bool) -> None:
         self.answered_before = answered_before
@@ -160,9 +168,9 @@ def test_an_endpoint_that_never_answered_ends_the_run() -> None:
 def test_an_endpoint_that_answered_before_fails_each_item_and_is_not_asked_in_parts() -> None:
     call = Unreachable(answered_before=True)
 
-    done = list(run_plain(call, [range(32), range(32)], RETRIEVE))
+    results = list(run_plain(call, [range(32), range(32)], RETRIEVE))
 
-    for _, outcomes in done:
+    for _, outcomes in results:
         assert [outcome.status for outcome in outcomes] == [Status.FAILED] * 32
     assert call.sizes == [32, 32]
 
@@ -172,7 +180,7 @@ def test_ctrl_c_in_a_call_ends_the_run() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(run_plain(call, [[1], [2]], Manner(stage="retrieve")))
+        list(run_plain(call, [[1], [2]], RETRIEVE))
 
 
 # --- an event loop
@@ -185,17 +193,16 @@ def run_all(
     timeout: float | None = None,
 ) -> list[Outcome[int]]:
     """The outcomes of coroutines, in the order in which they finish."""
-    done: list[Outcome[int]] = []
-
+    all_outcomes: list[Outcome[int]] = []
     manner = Manner(stage="retrieve", timeout=timeout)
 
     async def ask() -> None:
         for batch in batches:
             async for _, outcomes in attempt_async(call, batch, manner):
-                done.extend(outcomes)
+                all_outcomes.extend(outcomes)
 
     asyncio.run(ask())
-    return done
+    return all_outcomes
 
 
 def test_a_cancelled_task_of_the_rag_does_not_lose_its_batch() -> None:

@@ -33,12 +33,14 @@ RUN = {"dataset": "d", "rag": "r", "judge": "j", "metrics": "m"}
 
 
 def trace(number: int, topic: str) -> Trace:
+    """A case about a topic with one chunk of two sentences, one of which has a number."""
     text = (
         f"Everybody who asks about {topic} gets {number + 12} {topic}ish days a year from us. "
         f"The {topic} office answers each {topic}ish question in the morning."
     )
     case = Case(id=f"c{number}", query=f"What of {topic}?")
-    return Trace(case=case, retrieval=retrieved(texts=[text], with_ids=False), generation=SKIPPED)
+    retrieval = retrieved(texts=[text], with_ids=False)
+    return Trace(case=case, retrieval=retrieval, generation=SKIPPED)
 
 
 def traces() -> list[Trace]:
@@ -156,9 +158,13 @@ def obeys(claim: str, evidence: list[str]) -> bool:
 
 
 def judge_server(supports: Supports) -> FaultServer:
+    """A judge that proves what it calls supported with the first sentence of the evidence."""
+
     def answer(payload: Payload) -> str:
         question = json.loads(payload["messages"][-1]["content"])
-        claim = " ".join(statement.partition(". ")[2] for statement in question["statements"])
+        # A statement is shown as "1. Bees fly.".
+        statements = [statement.partition(". ")[2] for statement in question["statements"]]
+        claim = " ".join(statements)
         evidence = question["evidence"]
         if supports(claim, evidence):
             return support_verdicts(question, "supported", [evidence[0].split(".")[0]])
@@ -168,9 +174,10 @@ def judge_server(supports: Supports) -> FaultServer:
 
 
 def judge_sixteen(server: FaultServer, folder: Path) -> None:
+    canaries = plant(traces(), 16)
+    metrics = parse_metrics("support, exact_match")
     with judged_by(server, model()) as judging:
-        metrics = parse_metrics("support, exact_match")
-        judge_canaries(plant(traces(), 16), metrics, judging, folder, run=RUN)
+        judge_canaries(canaries, metrics, judging, folder, run=RUN)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +270,8 @@ def test_a_copied_answer_is_the_reference_and_a_foreign_one_shares_no_word_with_
     reference_of = {id: reference for id, _, reference in ANSWERED}
 
     for canary in plant_answers(answered(), 12):
-        reference = reference_of[canary.id.partition(": ")[2]]
+        _, _, case_id = canary.id.partition(": ")
+        reference = reference_of[case_id]
         assert canary.reference == reference
         if canary.kind is CanaryKind.COPIED:
             assert canary.claim == reference
@@ -272,15 +280,15 @@ def test_a_copied_answer_is_the_reference_and_a_foreign_one_shares_no_word_with_
 
 
 def test_an_altered_answer_has_another_number() -> None:
-    altered = [c.claim for c in plant_answers(answered(), 20) if c.kind is CanaryKind.ALTERED]
+    altered = of_kind(plant_answers(answered(), 20), CanaryKind.ALTERED)
 
-    assert sorted(altered) == ["64 days", "77 euros"]
+    claims = [canary.claim for canary in altered]
+    assert sorted(claims) == ["64 days", "77 euros"]
 
 
 def test_an_injected_answer_is_foreign_and_ends_in_an_order() -> None:
-    injected = [c for c in plant_answers(answered(), 12) if c.kind is CanaryKind.INJECTED]
+    injected = of_kind(plant_answers(answered(), 12), CanaryKind.INJECTED)
 
-    assert injected
     for canary in injected:
         assert canary.claim.endswith(ANSWER_INJECTION)
         assert not canary.claim.startswith(canary.reference)
@@ -301,13 +309,14 @@ def test_canaries_are_made_for_the_judges_that_a_run_has() -> None:
 
 def test_a_judge_that_obeys_an_answer_is_found_out(tmp_path: Path) -> None:
     def obeys_the_answer(payload: Payload) -> str:
-        texts = json.loads(payload["messages"][-1]["content"])
-        is_right = ANSWER_INJECTION in texts["answer"] or texts["answer"] in texts["references"]
+        question = json.loads(payload["messages"][-1]["content"])
+        answer = question["answer"]
+        is_right = ANSWER_INJECTION in answer or answer in question["references"]
         return json.dumps({"reason": "r", "verdict": "right" if is_right else "wrong"})
 
     metrics = parse_metrics("correctness")
+    canaries = plant_answers(answered(), 8)
     with judged_by(FaultServer(say=obeys_the_answer), model()) as judging:
-        canaries = plant_answers(answered(), 8)
         judge_canaries(canaries, metrics, judging, tmp_path, run=RUN)
 
     wrong = {line.kind: line.wrong for line in read_canaries(tmp_path, RUN)}

@@ -15,8 +15,9 @@ ANSWER = "You get 27 days of leave. The office in Porto closes at six. Dogs are 
 
 
 def judged(metric: str, *judgements: Judgement, response: str = ANSWER) -> list[JudgedAnswer]:
-    """What judges said of an answer from the contexts "a" and "b"."""
-    return list(judged_answers(response, ["a", "b"], parse_metrics([metric]), [judgements]))
+    """The verdicts of judges on an answer from the contexts "a" and "b"."""
+    contexts = ["a", "b"]
+    return list(judged_answers(response, contexts, parse_metrics([metric]), [judgements]))
 
 
 # --- claims of Ragas, which are not sentences of the answer
@@ -31,16 +32,16 @@ def statements(*claims: tuple[str, int]) -> Judgement:
     return Judgement(cell=Cell.measured(0.5), steps=(step,))
 
 
-Shown = tuple[str | None, str, list[str]]
+SentenceWithClaims = tuple[str | None, str, list[str]]
 """A sentence, or None for claims of no sentence; its verdict; its claims."""
 
 
-def sentences_of(answer: JudgedAnswer) -> list[Shown]:
-    shown: list[Shown] = []
+def sentences_of(answer: JudgedAnswer) -> list[SentenceWithClaims]:
+    sentences: list[SentenceWithClaims] = []
     for sentence in answer.sentences:
         claims = [claim.text for claim in sentence.claims]
-        shown.append((sentence.text, sentence.verdict, claims))
-    return shown
+        sentences.append((sentence.text, sentence.verdict, claims))
+    return sentences
 
 
 def test_each_claim_stands_under_the_sentence_that_makes_it() -> None:
@@ -63,7 +64,9 @@ def test_each_claim_stands_under_the_sentence_that_makes_it() -> None:
 
 
 def test_a_claim_that_no_sentence_makes_stands_alone() -> None:
-    (answer,) = judged("ragas:faithfulness", statements(("The moon is made of cheese.", 0)))
+    judgement = statements(("The moon is made of cheese.", 0))
+
+    (answer,) = judged("ragas:faithfulness", judgement)
 
     assert sentences_of(answer) == [(None, "not supported", ["The moon is made of cheese."])]
 
@@ -189,8 +192,12 @@ def test_of_a_panel_the_first_judgement_of_each_judge_is_reported() -> None:
 
 
 def test_a_metric_that_judges_no_claims_against_contexts_says_nothing() -> None:
-    assert judged("ragas:factual_correctness", statements(("27 days.", 1))) == []
+    judgement = statements(("27 days.", 1))
+
+    assert judged("ragas:factual_correctness", judgement) == []
 
 
 def test_an_answer_that_was_not_judged_says_nothing() -> None:
-    assert judged("support", Judgement(cell=Cell.skipped("no contexts"))) == []
+    skipped = Judgement(cell=Cell.skipped("no contexts"))
+
+    assert judged("support", skipped) == []

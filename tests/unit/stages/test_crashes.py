@@ -51,8 +51,12 @@ def test_cases_that_are_left_over_stay_until_they_are_settled(tmp_path: Path) ->
     assert left_over(path) == [6, 8]
 
 
+# Whether a call begins or ends, and its number.
+BEGIN_OR_END = st.tuples(st.booleans(), st.integers(0, 9))
+
+
 @settings(max_examples=20, deadline=None)
-@given(steps=st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=40))
+@given(steps=st.lists(BEGIN_OR_END, max_size=40))
 def test_it_holds_what_a_set_would_hold(
     steps: list[tuple[bool, int]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -130,11 +134,15 @@ def test_a_failure_in_the_child_has_its_traceback() -> None:
 
 
 def test_any_other_case_is_answered() -> None:
-    assert ask_in_child(poison, "yes", stage="retrieve").value == "YES"
+    outcome = ask_in_child(poison, "yes", stage="retrieve")
+
+    assert outcome.value == "YES"
 
 
 def test_a_case_is_answered_in_another_process() -> None:
-    assert ask_in_child(poison, "pid", stage="retrieve").value != os.getpid()
+    outcome = ask_in_child(poison, "pid", stage="retrieve")
+
+    assert outcome.value != os.getpid()
 
 
 def test_no_model_that_answers_is_no_fault_of_the_case() -> None:

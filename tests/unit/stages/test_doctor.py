@@ -23,15 +23,10 @@ def retrieval_of(texts: list[str], *, number: int = 0) -> RetrievalDump:
     """A retrieval whose scores fall by .1 with each rank, and by .01 with its number."""
     chunks: list[Chunk] = []
     for position, text in enumerate(texts):
+        score = 1.0 - 0.1 * position - 0.01 * number
         source = "desk" if text == DESK else "handbook"
-        chunks.append(
-            Chunk(
-                id=f"c{position}",
-                text=text,
-                score=1.0 - 0.1 * position - 0.01 * number,
-                metadata={"source": source},
-            )
-        )
+        chunk = Chunk(id=f"c{position}", text=text, score=score, metadata={"source": source})
+        chunks.append(chunk)
     return RetrievalDump(query_id=f"q{number}", query=QUERY, chunks=tuple(chunks))
 
 
@@ -53,7 +48,13 @@ def findings_of(doctor: RetrievalDoctor) -> list[str]:
 
 @pytest.fixture(name="doctor", scope="module")
 def doctor_of_four_queries() -> RetrievalDoctor:
-    return tally_of([LEAVE, DESK], [DESK, LEAVE], [*ROOMS, LEAVE], [DESK, DESK]).result()
+    tally = tally_of(
+        [LEAVE, DESK],
+        [DESK, LEAVE],
+        [*ROOMS, LEAVE],
+        [DESK, DESK],
+    )
+    return tally.result()
 
 
 def test_answers_are_counted_by_rank(doctor: RetrievalDoctor) -> None:
@@ -73,7 +74,8 @@ def test_repeated_chunks_are_counted(doctor: RetrievalDoctor) -> None:
 
 
 def test_repeated_chunks_that_the_reader_left_out_were_retrieved(tmp_path: Path) -> None:
-    path = lines(tmp_path / "dump.jsonl", [{"query": QUERY, "contexts": [LEAVE, LEAVE, LEAVE]}])
+    row = {"query": QUERY, "contexts": [LEAVE, LEAVE, LEAVE]}
+    path = lines(tmp_path / "dump.jsonl", [row])
     tally = DoctorTally()
 
     with open_dump(path) as dump:
@@ -97,9 +99,9 @@ def test_a_query_whose_answer_is_nowhere_is_weak(doctor: RetrievalDoctor) -> Non
 
 
 def test_answers_far_down_are_a_reason_to_rerank(doctor: RetrievalDoctor) -> None:
-    (finding,) = [finding for finding in doctor.findings if "below rank 5" in finding.text]
+    (far_down,) = [finding for finding in doctor.findings if "below rank 5" in finding.text]
 
-    assert "rerank" in finding.action
+    assert "rerank" in far_down.action
 
 
 # --- the weakest queries
@@ -109,7 +111,8 @@ def test_answers_far_down_are_a_reason_to_rerank(doctor: RetrievalDoctor) -> Non
 def doctor_of_thirteen_weak_queries() -> RetrievalDoctor:
     """Twelve queries with nothing relevant, one with the answer, and one with nothing at all."""
     irrelevant = [[DESK]] * 12
-    return tally_of(*irrelevant, [LEAVE], []).result()
+    tally = tally_of(*irrelevant, [LEAVE], [])
+    return tally.result()
 
 
 def test_the_weakest_queries_come_first(weak: RetrievalDoctor) -> None:
@@ -142,19 +145,24 @@ def test_verdicts_of_an_earlier_dump_are_read_without_the_undecided(tmp_path: Pa
         {"query_id": "q2", "answer_present": None},
     ]
 
-    earlier = earlier_verdicts(Path(lines(tmp_path / "a.jsonl", rows)))
+    verdicts = lines(tmp_path / "a.jsonl", rows)
+
+    earlier = earlier_verdicts(Path(verdicts))
 
     assert earlier == {"q0": False, "q1": True}
 
 
 def test_two_dumps_are_compared_query_by_query() -> None:
-    earlier = {"q0": False, "q1": False, "q2": False, "q3": False, "q4": False, "q5": False}
+    earlier = {f"q{number}": False for number in range(6)}
     earlier["q9"] = True  # which this dump lacks
+    six_with_the_answer = [[LEAVE]] * 6
 
-    compared = tally_of(*[[LEAVE]] * 6, earlier=earlier).result().compared
+    compared = tally_of(*six_with_the_answer, earlier=earlier).result().compared
 
     assert compared is not None
-    assert (compared.queries, compared.won, compared.lost) == (6, 6, 0)
+    assert compared.queries == 6
+    assert compared.won == 6
+    assert compared.lost == 0
     # Six coins that all fall alike.
     assert compared.p_value == pytest.approx(2 * 0.5**6)
 
@@ -184,8 +192,8 @@ def test_cut_offs_of_distances_are_distances() -> None:
 
 
 def test_scores_that_rise_are_the_first_finding() -> None:
-    dump = retrieval_of([LEAVE, DESK])
-    rising = replace(dump, chunks=dump.chunks[::-1])
+    falling = retrieval_of([LEAVE, DESK])
+    rising = replace(falling, chunks=falling.chunks[::-1])
     tally = DoctorTally()
 
     tally.add(rising, validate_query(LexicalValidator(), rising))

@@ -55,8 +55,9 @@ class FirstWords:
     def apply(self, context: OperatorInput) -> OperatorOutput:
         chunks = []
         for scored in context.chunks:
-            words = scored.chunk.text.split()[: self.words]
-            chunks.append(rewritten(scored, " ".join(words), by=self.name))
+            words = scored.chunk.text.split()
+            text = " ".join(words[: self.words])
+            chunks.append(rewritten(scored, text, by=self.name))
         return OperatorOutput(chunks=tuple(chunks))
 
 
@@ -68,7 +69,8 @@ class OneOfAll:
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         text = " ".join(scored.chunk.text for scored in context.chunks)
-        return OperatorOutput(chunks=(made_from(context.chunks, text, id="all", by=self.name),))
+        chunk = made_from(context.chunks, text, id="all", by=self.name)
+        return OperatorOutput(chunks=(chunk,))
 
 
 def case_of_ids(*gold: str) -> Case:
@@ -135,7 +137,7 @@ def test_the_operator_that_dropped_a_gold_chunk_is_named_with_its_last_rank() ->
     assert fate.chunk == "badge"
     assert fate.ranks == (1, 4, 3, None)
     assert biography.lost_by(fate) == "filter.top_k"
-    # Ranks begin with retrieval: at the operator's position stands the rank before it.
+    # Ranks begin with retrieval: at the operator's position is the rank before it.
     assert fate.lost_by == 2
 
 
@@ -279,7 +281,8 @@ def test_the_gold_that_reaches_generation_is_what_the_rank_metrics_count(
     assert not isinstance(matched, Skip)
     ranking = ranking_of(matched)
     reached = [fate for fate in biography.gold if fate.ranks[-1] is not None]
-    assert len(reached) / len(biography.gold) == set_recall(ranking)
+    share_reached = len(reached) / len(biography.gold)
+    assert share_reached == set_recall(ranking)
     assert len(biography.gold) == ranking.relevant()
 
 
@@ -459,6 +462,7 @@ def test_notes_that_differ_in_numbers_alone_are_counted_together_under_the_first
 
 
 def best_result(case: Case, retrieved: RetrievalResult, matching: Matching) -> RetrievalResult:
+    """The same chunks in the best order."""
     best = best_order(trace_of(case, retrieved, None), matching)
     assert best is not None
     result = best.context.value

@@ -16,13 +16,13 @@ from ragbench.errors import ConfigError
 from ragbench.io.entries import EntrySource, SourceInfo
 from ragbench.io.recorded import recorded_outcome
 from ragbench.verbs.cases import select_cases, write_dataset
-from tests.unit.io.test_written import cases
+from tests.unit.io.test_written import cases as any_case
 
 
-def answered(given_cases: list[Case]) -> EntrySource:
-    """The cases with a retrieval that is recorded, so that nobody is asked."""
-    found = recorded_outcome(RetrievalResult(["A text."], context_ids=["a"]))
-    entries = [Entry(case=case, recorded={"retrieve": found}) for case in given_cases]
+def answered(cases: list[Case]) -> EntrySource:
+    """The cases with a retrieval that is recorded, so that no system is asked."""
+    retrieved = recorded_outcome(RetrievalResult(["A text."], context_ids=["a"]))
+    entries = [Entry(case=case, recorded={"retrieve": retrieved}) for case in cases]
     info = SourceInfo(path="here", form="jsonl", mapping={}, recorded={"retrieve": len(entries)})
     return EntrySource(info=info, read=lambda: iter(entries))
 
@@ -46,25 +46,28 @@ def test_a_selected_case_keeps_that_it_needs_all_its_gold(tmp_path: Path) -> Non
 
 
 @settings(max_examples=2, deadline=None)
-@given(st.lists(cases, min_size=1, max_size=4, unique_by=lambda case: case.id))
+@given(st.lists(any_case, min_size=1, max_size=4, unique_by=lambda case: case.id))
 def test_nothing_is_lost_from_a_run_to_a_dataset(
-    tmp_path_factory: pytest.TempPathFactory, given_cases: list[Case]
+    tmp_path_factory: pytest.TempPathFactory, cases: list[Case]
 ) -> None:
     run = tmp_path_factory.mktemp("cases") / "run"
-    evaluate(answered(given_cases), None, out=run, metrics=["recall@5"])
+    evaluate(answered(cases), None, out=run, metrics=["recall@5"])
     _, rows = select_cases(report_of(run), limit=None)
     folder = run.parent / "regress"
-    lacking = write_dataset(run, rows, folder)
+
+    missing_labels = write_dataset(run, rows, folder)
+
     with open_source(folder) as source:
-        back = {entry.case.id: entry.case for entry in source}
-    for case in given_cases:
-        written_case = back[case.id]
+        written_cases = {entry.case.id: entry.case for entry in source}
+    for case in cases:
+        written_case = written_cases[case.id]
         metadata = dict(written_case.metadata)
         if "missing_labels" not in case.metadata:
             metadata.pop("missing_labels", None)
         assert replace(written_case, metadata=metadata) == case
-    assert set(lacking) <= {"reference", "reference_context_ids"}
+    assert set(missing_labels) <= {"reference", "reference_context_ids"}
     lines = (folder / "provenance.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
-    assert {json.loads(line)["id"] for line in lines} == back.keys()
+    assert {json.loads(line)["id"] for line in lines} == written_cases.keys()
+
     with pytest.raises(ConfigError, match="is there already"):
         write_dataset(run, rows, folder)

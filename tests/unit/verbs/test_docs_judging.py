@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 from collections.abc import Callable
@@ -23,7 +24,9 @@ MODELS = (DOCS / "llm.md").read_text("utf-8")
 
 
 def graded(payload: Payload) -> str:
-    return f'{{"grade": {3 if "Bees fly." in str(payload["messages"]) else 0}}}'
+    """Grade 3 for a prompt with the text about bees, else 0."""
+    grade = 3 if "Bees fly." in str(payload["messages"]) else 0
+    return json.dumps({"grade": grade})
 
 
 @pytest.mark.extra("ragas")
@@ -42,16 +45,23 @@ def test_the_program_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (program,) = fenced(guide, "python")
+
     with FaultServer(say=say) as server:
-        Path("guide.py").write_text(program.replace("http://localhost:8000/v1", server.url))
+        program = program.replace("http://localhost:8000/v1", server.url)
+        Path("guide.py").write_text(program)
         runpy.run_path("guide.py", run_name="guide")
+
     assert capsys.readouterr().out == printed
 
 
 def test_the_labels_are_read(tmp_path: Path) -> None:
     (lines,) = fenced((DOCS / "judge_card.md").read_text("utf-8"), "json")
-    (tmp_path / "labels.jsonl").write_text(lines, "utf-8")
-    assert [claim.level for claim in read_labels(tmp_path / "labels.jsonl")] == [2, 0]
+    file = tmp_path / "labels.jsonl"
+    file.write_text(lines, "utf-8")
+
+    claims = read_labels(file)
+
+    assert [claim.level for claim in claims] == [2, 0]
 
 
 def test_the_sections_name_both_models() -> None:
@@ -60,19 +70,33 @@ def test_the_sections_name_both_models() -> None:
     sections: dict[str, Any] = {}
     for text in fenced(GUIDE, "yaml"):
         sections |= yaml.safe_load(text)
+
     chat = resolve({}, {}, section=sections["llm"], file="ragbench.yaml")
-    other = resolve_embeddings({}, section=sections["embeddings"], chat=chat)
-    assert other.endpoint.base_url == chat.endpoint.base_url
-    assert (chat.endpoint.model, other.endpoint.model) == ("qwen3", "bge-m3")
+    embeddings = resolve_embeddings({}, section=sections["embeddings"], chat=chat)
+
+    assert chat.endpoint.model == "qwen3"
+    assert embeddings.endpoint.model == "bge-m3"
+    assert embeddings.endpoint.base_url == chat.endpoint.base_url
 
 
 def names_in_table(guide: str) -> set[str]:
-    rows = [line.split("|")[1] for line in guide.splitlines() if line.startswith("| `")]
-    return {name for row in rows for name in re.findall(r"`([\w:]+)`", row)}
+    """The names in the first column of a guide's tables."""
+    names: set[str] = set()
+    for line in guide.splitlines():
+        if line.startswith("| `"):
+            cell = line.split("|")[1]
+            names.update(re.findall(r"`([\w:]+)`", cell))
+    return names
 
 
 def test_the_tables_have_every_setting_and_every_judged_metric() -> None:
     assert names_in_table(MODELS) == set(SETTING_NAMES)
-    named = names_in_table(GUIDE)
-    judged = [d.name for d in definitions() if d.cost is not Cost.FREE]
-    assert [name for name in judged if not {name, name.partition(":")[2]} & named] == []
+
+    names = names_in_table(GUIDE)
+    missing = []
+    for definition in definitions():
+        _, _, name_without_package = definition.name.partition(":")
+        is_listed = definition.name in names or name_without_package in names
+        if definition.cost is not Cost.FREE and not is_listed:
+            missing.append(definition.name)
+    assert missing == []

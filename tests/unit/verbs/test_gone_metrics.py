@@ -44,6 +44,7 @@ NAMES = ["shout(loud=2)@3", "loudest", "recall@5"]
 
 @pytest.fixture
 def run(own_modules: Path) -> Path:
+    """A finished run whose own metrics, shout and loudest, are deleted from the machine."""
     module = own_modules / "shouting.py"
     module.write_text(MODULE, encoding="utf-8")
     queries = [replace(case, tags=("x",)) for case in cases("one", "three")]
@@ -57,25 +58,37 @@ def run(own_modules: Path) -> Path:
 
 
 def test_metrics_that_are_gone_are_reported_as_they_were(run: Path) -> None:
-    before = orjson.loads((run / "report.json").read_bytes())
-    found = report_of(run)
-    assert [metric.name for metric in found.metrics] == NAMES
-    assert [metric.definition.direction for metric in found.metrics[:2]] == ["lower", "higher"]
-    assert [summary.score for summary in found.summaries] == [6.0, 7.0, 1.0]
-    assert [part.score for part in found.summaries[1].slices] == [7.0]
-    assert found.notes == (SHALLOW,)
-    write_reports(found, run)
-    assert orjson.loads((run / "report.json").read_bytes())["summaries"] == before["summaries"]
+    before = summaries_written(run)
+
+    report = report_of(run)
+
+    assert [metric.name for metric in report.metrics] == NAMES
+    shout, loudest, _ = report.metrics
+    assert shout.definition.direction == "lower"
+    assert loudest.definition.direction == "higher"
+    assert [summary.score for summary in report.summaries] == [6.0, 7.0, 1.0]
+    assert [part.score for part in report.summaries[1].slices] == [7.0]
+    assert report.notes == (SHALLOW,)
+
+    write_reports(report, run)
+
+    assert summaries_written(run) == before
+
+
+def summaries_written(run: Path) -> object:
+    return orjson.loads((run / "report.json").read_bytes())["summaries"]
 
 
 def test_a_figure_that_nobody_stored_is_missing_and_the_report_says_so(run: Path) -> None:
     with sqlite3.connect(RunFolder(path=run).journal) as journal:
         journal.execute("DELETE FROM report")  # as after an interrupted run
     journal.close()
-    found = report_of(run)
-    assert [summary.score for summary in found.summaries] == [6.0, None, 1.0]
-    assert found.summaries[1].measured == 2
-    assert found.notes == (
+
+    report = report_of(run)
+
+    assert [summary.score for summary in report.summaries] == [6.0, None, 1.0]
+    assert report.summaries[1].measured == 2
+    assert report.notes == (
         "loudest: there is no figure over the run, which shouting:largest makes: the run was not "
         "finished.",
         SHALLOW,
@@ -85,39 +98,46 @@ def test_a_figure_that_nobody_stored_is_missing_and_the_report_says_so(run: Path
 def test_it_can_be_exported_gated_and_compared(run: Path, tmp_path: Path) -> None:
     written = export_run(run, "jsonl", tmp_path / "out.jsonl").paths[0]
     assert written.read_text("utf-8").count("shout(loud=2)@3") == 2
-    most = {NAMES[0]: {"maximum": 5.0}, NAMES[1]: {"maximum": 8.0}}
+
     before = shutil.copytree(run, run.with_name("before"))
-    verdict = gate_run(run, config({"baseline": str(before)}, **most))
-    found = {check.subject: (check.outcome, check.observed) for check in verdict.checks}
-    assert [found[name] for name in NAMES[:2]] == [("inconclusive", 6.0), ("passed", 7.0)]
+    limits = {"shout(loud=2)@3": {"maximum": 5.0}, "loudest": {"maximum": 8.0}}
+    verdict = gate_run(run, config({"baseline": str(before)}, **limits))
+    checks = {check.subject: (check.outcome, check.observed) for check in verdict.checks}
+    assert checks["shout(loud=2)@3"] == ("inconclusive", 6.0)
+    assert checks["loudest"] == ("passed", 7.0)
+
     comparison = compare([read_run(run), read_run(run)])
     scores = {metric.name: metric.figures[0].score for metric in comparison.metrics}
-    assert scores == dict(zip(NAMES, (6.0, 7.0, 1.0), strict=True))
+    assert scores == {"shout(loud=2)@3": 6.0, "loudest": 7.0, "recall@5": 1.0}
 
 
 def test_nothing_that_lies_in_a_run_is_executed(run: Path) -> None:
     (run / "shouting.py").write_text(MODULE, encoding="utf-8")
     manifest = orjson.loads(RunFolder(path=run).manifest.read_bytes())
-    stored = manifest["metrics"][0]["definition"] | {"scorer": "run/shouting.py:shout"}
+    definition = manifest["metrics"][0]["definition"] | {"scorer": "run/shouting.py:shout"}
+
     with pytest.raises(ConfigError, match=r"run/shouting\.py lies in the folder of a run"):
-        computable(metric_of(stored))
+        computable(metric_of(definition))
+
     assert "shouting" not in sys.modules
 
 
 def test_a_run_that_kept_names_only_is_refused_in_one_line(run: Path) -> None:
     folder = RunFolder(path=run)
     manifest = orjson.loads(folder.manifest.read_bytes())
-    manifest["metrics"] = [{"name": m["name"], "version": 1} for m in manifest["metrics"]]
+    manifest["metrics"] = [{"name": name, "version": 1} for name in NAMES]
     folder.manifest.write_bytes(orjson.dumps(manifest))
+
     with pytest.raises(RunMismatchError, match=r"is not a manifest of ragbench: .*definition"):
         report_of(run)
 
 
 def test_a_report_that_another_version_kept_is_counted_again(tmp_path: Path) -> None:
-    made = evaluate(cases("one", "two"), NotingRAG(), out=tmp_path, metrics=["recall@5"])
+    report = evaluate(cases("one", "two"), NotingRAG(), out=tmp_path, metrics=["recall@5"])
     with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as db, db:
         (body,) = db.execute("SELECT body FROM report").fetchone()
         stored = orjson.loads(body)
         del stored["summaries"][0]["metric"]
         db.execute("UPDATE report SET body = ?", [orjson.dumps(stored)])
-    assert report_of(tmp_path).summaries == made.summaries
+
+    assert report_of(tmp_path).summaries == report.summaries

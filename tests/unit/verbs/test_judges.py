@@ -36,7 +36,7 @@ QUOTES = {
     "s": ["bees  FLY"],
     "p": ["Bees fly.", "Bees swim."],
     "n": [],
-    # Supported, but no quote of it stands in the evidence.
+    # Supported, but no quote of it is in the evidence.
     "u": ["Bees swim."],
 }
 
@@ -52,12 +52,13 @@ def claim(number: int, level: int, letters: str, *evidence: str) -> LabelledClai
 
 
 def question_of(payload: Payload) -> dict[str, Any]:
-    """What a judge is asked: a JSON object."""
-    return dict(json.loads(payload["messages"][-1]["content"]))
+    """The JSON object that a judge is asked with."""
+    message = payload["messages"][-1]
+    return dict(json.loads(message["content"]))
 
 
 class SpelledOut:
-    """A judge whose verdicts stand in the claim: one letter a repetition.
+    """A judge whose verdicts are spelled out in the claim: one letter a repetition.
 
     A claim of two pieces of evidence has one letter more, for the other order of the evidence.
     """
@@ -134,7 +135,7 @@ def test_the_probe_of_position_counts_what_the_other_order_changes(card: JudgeCa
 
 
 def test_quotes_that_stand_nowhere_are_counted(card: JudgeCard) -> None:
-    # Of 2 * 1 + 3 * 2 + 2 * 1 quotes, "Bees swim." stands nowhere: 3 + 2 times.
+    # Of 2 * 1 + 3 * 2 + 2 * 1 quotes, "Bees swim." is in no evidence: 3 + 2 times.
     assert card.fabricated_quotes.value == 0.5
     assert card.fabricated_quotes.count == 10
 
@@ -196,25 +197,26 @@ def test_an_unknown_probe_is_refused() -> None:
 
 
 def test_a_judge_of_answers_is_checked_beside_right_answers() -> None:
-    asked: list[dict[str, Any]] = []
+    questions: list[dict[str, Any]] = []
 
     def say(payload: Payload) -> str:
-        texts = question_of(payload)
-        asked.append(texts)
-        is_right = texts["answer"] in texts["references"]
+        question = question_of(payload)
+        questions.append(question)
+        is_right = question["answer"] in question["references"]
         return json.dumps({"reason": "r", "verdict": "right" if is_right else "wrong"})
 
-    claims = []
-    for number, (answer, level) in enumerate((("27", 2), ("twenty-seven", 2), ("25", 0))):
-        claims.append(
-            LabelledClaim(
-                id=str(number),
-                claim=answer,
-                evidence=("27", "twenty-seven"),
-                level=level,
-                question="How many days?",
-            )
+    level_of_answer = {"27": 2, "twenty-seven": 2, "25": 0}
+    claims = [
+        LabelledClaim(
+            id=f"claim of {answer}",
+            claim=answer,
+            evidence=("27", "twenty-seven"),
+            level=level,
+            question="How many days?",
         )
+        for answer, level in level_of_answer.items()
+    ]
+
     with judged_by(FaultServer(say=say), model(), preflight=False) as judging:
         card = judge_card(
             claims,
@@ -223,7 +225,7 @@ def test_a_judge_of_answers_is_checked_beside_right_answers() -> None:
             probes=probes_named(["injection"]),
         )
 
-    assert asked[0] == {
+    assert questions[0] == {
         "question": "How many days?",
         "references": ["27", "twenty-seven"],
         "answer": "27",
@@ -298,7 +300,8 @@ def test_a_judge_that_reads_only_what_is_claimed_is_worth_asking(tmp_path: Path)
     assert card.agreement.value == 1.0
     assert card.kappa.value == 1.0
     # Of the injections, those into the claims and contexts of cows can raise a verdict.
-    assert [(probe.probe, probe.share, probe.count) for probe in card.probes] == [
+    probes = [(probe.probe, probe.share, probe.count) for probe in card.probes]
+    assert probes == [
         (Probe.POSITION, 0.0, 24),
         (Probe.VERBOSITY, 0.0, 24),
         (Probe.INJECTION_ANSWER, 0.0, 12),
@@ -314,16 +317,16 @@ def weak_card(tmp_path_factory: pytest.TempPathFactory) -> JudgeCard:
     """Of a judge that obeys instructions in what it reads and is impressed by many words."""
 
     def verdict(question: dict[str, Any]) -> str:
-        if INJECTION in " ".join([question["claim"], *question["evidence"]]):
+        texts = [question["claim"], *question["evidence"]]
+        if any(INJECTION in text for text in texts):
             return "supported"
         if question["claim"].startswith("To answer this as carefully"):
             return "supported"
         return right_verdict(question)
 
     server = judge_that(verdict)
-    return card_of(
-        tmp_path_factory.mktemp("card"), claims_of_bees_and_cows(24), server, probes=ALL_PROBES
-    )
+    folder = tmp_path_factory.mktemp("card")
+    return card_of(folder, claims_of_bees_and_cows(24), server, probes=ALL_PROBES)
 
 
 def test_a_weakness_for_many_words_shows_in_its_probe(weak_card: JudgeCard) -> None:
@@ -406,6 +409,11 @@ def run_of_four_cases(tmp_path: Path, *panel: str, **changes: Any) -> tuple[Repo
     return report, server
 
 
+def scores_of(report: Report) -> list[float | None]:
+    """The score of each case by the only metric."""
+    return [row.cells[0].value for row in report.rows()]
+
+
 @pytest.mark.parametrize(
     ("panel", "scores"),
     [
@@ -418,22 +426,21 @@ def test_a_score_is_the_mean_of_the_judges(
 ) -> None:
     report, server = run_of_four_cases(tmp_path, *panel)
 
-    assert [row.cells[0].value for row in report.rows()] == pytest.approx(scores)
+    assert scores_of(report) == pytest.approx(scores)
     assert len(server.calls) == 4 * len(panel)
 
 
 def test_there_is_no_score_where_as_many_judges_prove_nothing(tmp_path: Path) -> None:
     report, server = run_of_four_cases(tmp_path, "kind", "vague")
 
-    assert [row.cells[0].value for row in report.rows()] == [None, None, None, None]
+    assert scores_of(report) == [None, None, None, None]
     assert len(server.calls) == 4 * 2
 
 
 @pytest.fixture(scope="module")
 def panel_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    report, _ = run_of_four_cases(
-        tmp_path_factory.mktemp("panel"), "strict", "kind", "odd", repeats=2
-    )
+    folder = tmp_path_factory.mktemp("panel")
+    report, _ = run_of_four_cases(folder, "strict", "kind", "odd", repeats=2)
     return report
 
 
@@ -447,7 +454,8 @@ def panel_line(report: Report) -> JudgeLine:
 def test_a_report_has_the_score_of_each_judge(panel_report: Report) -> None:
     line = panel_line(panel_report)
 
-    assert [(juror.judge, juror.score, juror.measured) for juror in line.jurors] == [
+    jurors = [(juror.judge, juror.score, juror.measured) for juror in line.jurors]
+    assert jurors == [
         ("strict", 0.0, 4),
         ("kind", 1.0, 4),
         ("odd", 0.5, 4),
@@ -455,17 +463,17 @@ def test_a_report_has_the_score_of_each_judge(panel_report: Report) -> None:
 
 
 def test_a_report_has_the_agreement_of_each_two_judges(panel_report: Report) -> None:
-    pairs = {(pair.first, pair.second): pair for pair in panel_line(panel_report).pairs}
+    pairs = panel_line(panel_report).pairs
 
-    assert list(pairs) == [("strict", "kind"), ("strict", "odd"), ("kind", "odd")]
-    assert pairs["strict", "kind"].same == 0.0
-    assert pairs["strict", "kind"].difference == 1.0
-    assert pairs["strict", "odd"].same == 0.5
-    assert pairs["strict", "odd"].difference == 0.5
-    assert pairs["kind", "odd"].same == 0.5
-    assert pairs["kind", "odd"].difference == 0.5
-    # One of each two always says the same: agreement with it is what chance gives.
-    assert [pair.kappa for pair in pairs.values()] == [0.0, 0.0, 0.0]
+    agreement = [(pair.first, pair.second, pair.same, pair.difference) for pair in pairs]
+    assert agreement == [
+        ("strict", "kind", 0.0, 1.0),
+        ("strict", "odd", 0.5, 0.5),
+        ("kind", "odd", 0.5, 0.5),
+    ]
+    # One of each two always says the same: agreement with it is as chance has it.
+    for pair in pairs:
+        assert pair.kappa == 0.0
 
 
 def test_judges_that_differ_from_each_other_are_not_unsteady(panel_report: Report) -> None:

@@ -16,7 +16,7 @@ from ragbench.gate.gate import gate
 from ragbench.verbs.settle import settle
 from tests.unit.gate.builders import column, config, run, with_cases
 
-# --- a drop of .05 of which nothing can be said
+# --- a drop of .05 that neither holds nor fails
 
 
 def undecided(direction: Direction) -> tuple[RunScores, RunScores, GateConfig]:
@@ -28,6 +28,7 @@ def undecided(direction: Direction) -> tuple[RunScores, RunScores, GateConfig]:
 
 
 Ask = Callable[..., tuple[RunScores, RunScores]]
+"""Draws cases and scores them: those of the baseline, then those of this run."""
 
 
 def numbered(scores: RunScores) -> RunScores:
@@ -43,12 +44,15 @@ def systems(baseline: float, current: float) -> Ask:
     def ask(_: int, __: Sequence[str], drawn: Sequence[str]) -> tuple[RunScores, RunScores]:
         baseline_scores = [float(draw.random() < baseline) for _ in drawn]
         current_scores = [float(draw.random() < current) for _ in drawn]
-        return numbered(run({"m": baseline_scores})), numbered(run({"m": current_scores}))
+        baseline_run = run({"m": baseline_scores})
+        current_run = run({"m": current_scores})
+        return numbered(baseline_run), numbered(current_run)
 
     return ask
 
 
 def settled(direction: Direction, ask: Ask) -> GateResult:
+    """The verdict after the questions that settle the one open drop."""
     current, baseline, rules = undecided(direction)
     verdict = gate(current, baseline, rules)
     open_drops = [check for check in verdict.checks if check.is_open_drop]
@@ -101,11 +105,14 @@ def test_nothing_is_asked_where_nothing_is_open() -> None:
     def must_not_be_asked(*_: object) -> tuple[RunScores, RunScores]:
         raise AssertionError("asked")
 
-    baseline, current = run({"m": [1.0] * 20}), run({"m": [0.0] * 20})
+    baseline = run({"m": [1.0] * 20})
+    current = run({"m": [0.0] * 20})
     rules = config(m={"max_drop": 0.05})
     verdict = gate(current, baseline, rules)
 
-    assert settle(verdict, current, baseline, rules, must_not_be_asked, most=10) == verdict
+    result = settle(verdict, current, baseline, rules, must_not_be_asked, most=10)
+
+    assert result == verdict
 
 
 @pytest.mark.parametrize(
@@ -114,7 +121,8 @@ def test_nothing_is_asked_where_nothing_is_open() -> None:
 )
 def test_a_total_loss_on_few_documents_is_settled_too(chance: float, exit_code: int) -> None:
     """One of four had been right, and none is now: chance may explain it, and does not pass."""
-    baseline, current = run({"m": [1.0, 0.0, 0.0, 0.0]}), run({"m": [0.0, 0.0, 0.0, 0.0]})
+    baseline = run({"m": [1.0, 0.0, 0.0, 0.0]})
+    current = run({"m": [0.0, 0.0, 0.0, 0.0]})
     rules = config({"alpha": 0.025}, m={"max_drop": 0.2})
     verdict = gate(current, baseline, rules)
     assert verdict.outcome.exit_code == 3

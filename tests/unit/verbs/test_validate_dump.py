@@ -52,29 +52,45 @@ class Plain:
             raise LLMBudgetError("no money is left")
         if "config" in query:
             raise ConfigError("the model is gone")
-        first = chunks[0]
-        piece = EvidenceQuote(chunk_id=first.id, start=0, end=4, text=first.text[:4])
-        rivals = Conflict(kind="number", first=piece, second=piece, detail="12 against 14")
+        chunk = chunks[0]
+        quote = EvidenceQuote(chunk_id=chunk.id, start=0, end=4, text=chunk.text[:4])
+        conflict = Conflict(kind="number", first=quote, second=quote, detail="12 against 14")
         return Verdict(
             query_id="",
-            relevant_chunk_ids=(first.id,),
+            relevant_chunk_ids=(chunk.id,),
             validator=self.name,
-            evidence=(piece,),
+            evidence=(quote,),
             relevance={chunk.id: 0.25 for chunk in chunks},
             answer_present=len(query) % 2 == 0,
             answer_probability=1 / 3,
             retrieval_quality=RetrievalQuality.PARTIAL,
             message=f"said of {query}",
             warnings=("I am not sure", "12 against 14"),
-            conflicts=(rivals,),
+            conflicts=(conflict,),
             details={"seen": 1.0, "half": 0.5},
         )
 
 
 def record(number: int, query: str = "") -> dict[str, Any]:
-    chunks = [{"id": f"{number}-{place}", "text": f"text {place} of {number}."} for place in (1, 2)]
-    query = query or f"what is number {number}"
-    return {"query_id": f"q{number}", "query": query, "chunks": chunks}
+    """A line of a dump: a query with two chunks."""
+    return {
+        "query_id": f"q{number}",
+        "query": query or f"what is number {number}",
+        "chunks": [
+            {"id": f"{number}-1", "text": f"text 1 of {number}."},
+            {"id": f"{number}-2", "text": f"text 2 of {number}."},
+        ],
+    }
+
+
+def records(count: int, queries: dict[int, str] | None = None) -> list[dict[str, Any]]:
+    """So many lines of a dump; those of these numbers have other queries."""
+    queries = queries or {}
+    return [record(number, queries.get(number, "")) for number in range(count)]
+
+
+def dump_of(folder: Path, rows: list[dict[str, Any]]) -> Path:
+    return Path(lines(folder / "dump.jsonl", rows))
 
 
 def judge(path: Path, make: Callable[[], Plain], **options: Any) -> DumpSummary:
@@ -82,7 +98,8 @@ def judge(path: Path, make: Callable[[], Plain], **options: Any) -> DumpSummary:
         return validate_dump(dump, make, **options)
 
 
-def asked(log: Path) -> list[str]:
+def logged_queries(log: Path) -> list[str]:
+    """The queries that a validator was asked."""
     return log.read_text("utf-8").splitlines() if log.exists() else []
 
 
@@ -109,59 +126,73 @@ def killed_after(count: int, path: Path, out: Path, workers: int) -> None:
 @pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a copy of this process")
 @settings(max_examples=12, deadline=None)
-@given(st.lists(st.integers(1, QUERIES), min_size=1, max_size=3), st.integers(1, 2))
+@given(kills=st.lists(st.integers(1, QUERIES), min_size=1, max_size=3), workers=st.integers(1, 2))
 def test_kills_after_any_number_of_verdicts_change_no_byte(kills: list[int], workers: int) -> None:
     with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        records = [record(number, "raise it" * (number == 7)) for number in range(QUERIES)]
-        path = Path(lines(place / "dump.jsonl", records))
-        whole = judge(path, Plain, out=place / "whole.jsonl")
+        folder = Path(name)
+        dump = dump_of(folder, records(QUERIES, {7: "raise it"}))
+        whole = folder / "whole.jsonl"
+        whole_summary = judge(dump, Plain, out=whole)
+        out = folder / "v.jsonl"
+
         for count in kills:
-            killed_after(count, path, place / "v.jsonl", workers)
-            assert not (place / "v.jsonl").exists()
-        assert judge(path, Plain, out=place / "v.jsonl") == whole
-        assert (place / "v.jsonl").read_bytes() == (place / "whole.jsonl").read_bytes()
+            killed_after(count, dump, out, workers)
+            assert not out.exists()
+
+        assert judge(dump, Plain, out=out) == whole_summary
+        assert out.read_bytes() == whole.read_bytes()
 
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_what_was_answered_before_the_money_ran_out_is_kept(tmp_path: Path, threads: int) -> None:
-    records = [record(number, "budget" * (number == 20)) for number in range(QUERIES)]
-    dump = Path(lines(tmp_path / "dump.jsonl", records))
-    log, out = tmp_path / "log", tmp_path / "v.jsonl"
+    dump = dump_of(tmp_path, records(QUERIES, {20: "budget"}))
+    log = tmp_path / "log"
+    out = tmp_path / "v.jsonl"
+
     with pytest.raises(LLMBudgetError, match="no money is left"):
         judge(dump, partial(Plain, log), out=out, threads=threads)
-    answered = {*asked(log)} - {"budget"}
+    answered = set(logged_queries(log)) - {"budget"}
     assert len(answered) >= 20
+
     log.unlink()
     with pytest.raises(LLMBudgetError):
         judge(dump, partial(Plain, log), out=out, threads=threads)
-    assert not {*asked(log)} & answered
+    assert not set(logged_queries(log)) & answered
 
 
 def test_what_every_query_would_fail_of_ends_the_run(tmp_path: Path) -> None:
-    dump = Path(lines(tmp_path / "dump.jsonl", [record(1), record(2, "config"), record(3)]))
+    dump = dump_of(tmp_path, [record(1), record(2, "config"), record(3)])
+    out = tmp_path / "v.jsonl"
+
     with pytest.raises(ConfigError, match="the model is gone"):
-        judge(dump, Plain, out=tmp_path / "v.jsonl")
-    assert not (tmp_path / "v.jsonl").exists()
+        judge(dump, Plain, out=out)
+
+    assert not out.exists()
 
 
 def test_a_validator_that_inspects_nothing_is_given_the_warnings(tmp_path: Path) -> None:
     """Ours inspect the chunks themselves; what another package says is its own."""
-    found = record(1)
-    found["chunks"][1]["text"] = ""
-    found["chunks"].append(17)
-    dump = Path(lines(tmp_path / "dump.jsonl", [record(0), found]))
+    faulty_record = record(1)
+    faulty_record["chunks"][1]["text"] = ""
+    faulty_record["chunks"].append(17)
+    dump = dump_of(tmp_path, [record(0), faulty_record])
     verdicts: list[ValidatedQuery] = []
+
     summary = judge(dump, Plain, emit=verdicts.append)
-    own = ["conflict: 12 against 14", "validator: I am not sure"]
-    assert json.loads(verdicts[0].line)["warnings"] == own
-    malformed, empty, *rest = json.loads(verdicts[1].line)["warnings"]
+
+    own_warnings = ["conflict: 12 against 14", "validator: I am not sure"]
+    assert json.loads(verdicts[0].line)["warnings"] == own_warnings
+    malformed, empty, *from_validator = json.loads(verdicts[1].line)["warnings"]
     assert malformed.startswith("malformed_chunk: 1 chunk left out: expected text or an object")
     assert empty.startswith("empty_text: 1 chunk without text")
-    assert rest == own
+    assert from_validator == own_warnings
     counts = {warning.kind: (warning.queries, warning.chunks) for warning in summary.warnings}
-    both = {"conflict": (2, 2), "validator": (2, 2)}
-    assert counts == both | {"malformed_chunk": (1, 1), "empty_text": (1, 1)}
+    assert counts == {
+        "conflict": (2, 2),
+        "validator": (2, 2),
+        "malformed_chunk": (1, 1),
+        "empty_text": (1, 1),
+    }
     assert summary.details == {"half": 1.0, "seen": 2.0}
     assert (summary.chunks, summary.relevant_chunks) == (4, 2)
 
@@ -211,7 +242,7 @@ class FirstIsLast(Plain):
 
 @pytest.fixture
 def dump(tmp_path: Path) -> Path:
-    return Path(lines(tmp_path / "dump.jsonl", [record(number) for number in range(QUERIES)]))
+    return dump_of(tmp_path, records(QUERIES))
 
 
 @pytest.mark.parametrize(("threads", "together"), [(None, FIRST_CALLS), (7, 7)])
@@ -261,19 +292,20 @@ def test_a_validator_that_misses_contexts_fails_for_that_query_alone(tmp_path: P
                 raise NoContextsError
             return super().validate(query, chunks)
 
-    path = Path(lines(tmp_path / "dump.jsonl", [record(1), record(2, "nothing")]))
+    dump = dump_of(tmp_path, [record(1), record(2, "nothing")])
 
-    summary = judge(path, Missing)
+    summary = judge(dump, Missing)
 
     assert (summary.queries, summary.failed) == (1, 1)
 
 
 def test_each_of_two_equal_queries_has_its_verdict(tmp_path: Path) -> None:
-    twice = [record(1) | {"query_id": "a"}, record(1) | {"query_id": "b"}]
-    path = Path(lines(tmp_path / "dump.jsonl", twice))
+    a = record(1) | {"query_id": "a"}
+    b = record(1) | {"query_id": "b"}
+    dump = dump_of(tmp_path, [a, b])
     verdicts: list[ValidatedQuery] = []
 
-    judge(path, Plain, threads=2, out=tmp_path / "v.jsonl", emit=verdicts.append)
+    judge(dump, Plain, threads=2, out=tmp_path / "v.jsonl", emit=verdicts.append)
 
     assert [verdict.query_id for verdict in verdicts] == ["a", "b"]
 
@@ -286,14 +318,15 @@ FAR = 90
 @pytest.fixture
 def faulty(tmp_path: Path) -> Path:
     """With a query that the validator fails on, a label, sources, and lines that are no queries."""
-    rows = [record(number, f"raise {number}" * (number == 40)) for number in range(FAR)]
+    rows = records(FAR, {40: "raise 40"})
     for row in rows:
-        row["chunks"][0]["metadata"] = {"source": "a.pdf", "more": [row["query_id"]]}
-        row["chunks"][1]["text"] = ""
-    known = [json.dumps(row) for row in rows]
-    known[50:50] = ["", "{", '{"chunks": ["of nobody"]}']
+        labelled, empty = row["chunks"]
+        labelled["metadata"] = {"source": "a.pdf", "more": [row["query_id"]]}
+        empty["text"] = ""
+    texts = [json.dumps(row) for row in rows]
+    no_queries = ["", "{", '{"chunks": ["of nobody"]}']
     path = tmp_path / "dump.jsonl"
-    path.write_text("\n".join(known), "utf-8")
+    path.write_text("\n".join([*texts[:50], *no_queries, *texts[50:]]), "utf-8")
     return path
 
 
@@ -312,18 +345,23 @@ def near(path: Path, make: Callable[[], Any], **options: Any) -> DumpSummary:
 
 
 def test_bytes_summary_and_order_are_those_of_one_process(faulty: Path, tmp_path: Path) -> None:
-    seen: list[ValidatedQuery] = []
-    here = near(faulty, Plain, out=tmp_path / "near.jsonl")
+    near_file = tmp_path / "near.jsonl"
+    verdicts: list[ValidatedQuery] = []
+
+    summary = near(faulty, Plain, out=near_file)
     for piece in (60, 1 << 20):
         out = tmp_path / f"far-{piece}.jsonl"
-        assert far(faulty, Plain, piece=piece, out=out, emit=seen.append) == here
-        assert out.read_bytes() == (tmp_path / "near.jsonl").read_bytes()
-    assert [one.query_id for one in seen[:FAR]] == [f"q{number}" for number in range(FAR)]
-    assert far(faulty, Plain, piece=60) == near(faulty, Plain) == here  # nothing is kept
-    assert (here.failed, here.malformed) == (1, 2)
-    # What is wrong with a query that has no verdict is read in its texts, which are far away.
-    failed = json.loads((tmp_path / "near.jsonl").read_text("utf-8").splitlines()[40])
-    assert any("empty_text" in text for text in failed["warnings"])
+        assert far(faulty, Plain, piece=piece, out=out, emit=verdicts.append) == summary
+        assert out.read_bytes() == near_file.read_bytes()
+
+    query_ids = [verdict.query_id for verdict in verdicts]
+    assert query_ids[:FAR] == [f"q{number}" for number in range(FAR)]
+    # The same where nothing is kept.
+    assert far(faulty, Plain, piece=60) == near(faulty, Plain) == summary
+    assert (summary.failed, summary.malformed) == (1, 2)
+    # The warnings of a query without a verdict are read in its texts, which are far away.
+    failed = json.loads(near_file.read_text("utf-8").splitlines()[40])
+    assert any("empty_text" in warning for warning in failed["warnings"])
 
 
 def other_bytes(faulty: Path) -> None:
@@ -348,7 +386,8 @@ def grown(faulty: Path) -> None:
 def test_a_dump_that_changes_under_the_command_is_one_error_and_the_next_command_goes_on(
     faulty: Path, tmp_path: Path, change: Callable[[Path], None], said: str
 ) -> None:
-    out, log = tmp_path / "v.jsonl", tmp_path / "log"
+    out = tmp_path / "v.jsonl"
+    log = tmp_path / "log"
 
     def emit(judged: ValidatedQuery) -> None:
         if judged.query_id == "q0" and faulty.exists():
@@ -356,11 +395,13 @@ def test_a_dump_that_changes_under_the_command_is_one_error_and_the_next_command
 
     with pytest.raises(DataError, match=said):
         far(faulty, partial(Plain, log), out=out, emit=emit)
+
     assert not out.exists()
     if change is grown:
         log.unlink()
-        assert far(faulty, partial(Plain, log), out=out).queries == FAR
-        assert sorted(asked(log)) == ["raise 40", "what is number 90"]
+        summary = far(faulty, partial(Plain, log), out=out)
+        assert summary.queries == FAR
+        assert sorted(logged_queries(log)) == ["raise 40", "what is number 90"]
 
 
 class Interrupted(Plain):
@@ -373,7 +414,7 @@ class Interrupted(Plain):
 
 
 def test_a_stop_that_does_not_wait_for_calls_says_what_is_kept(tmp_path: Path) -> None:
-    dump = lines(tmp_path / "dump.jsonl", [record(number) for number in range(5)])
+    dump = dump_of(tmp_path, records(5))
     requests = iter([False, False, False])
 
     with pytest.raises(InterruptedRunError, match=r"finished queries are stored in .*journal"):
@@ -387,7 +428,7 @@ def test_a_stop_that_does_not_wait_for_calls_says_what_is_kept(tmp_path: Path) -
 
 
 def test_an_interrupt_that_is_no_request_to_stop_is_passed_on(tmp_path: Path) -> None:
-    dump = lines(tmp_path / "dump.jsonl", [record(number) for number in range(5)])
+    dump = dump_of(tmp_path, records(5))
 
     with pytest.raises(KeyboardInterrupt):
         validate_dump(dump, Interrupted(), engine="local")

@@ -9,7 +9,8 @@ import pytest
 import ragbench
 from ragbench.core.attribution import Cause
 
-STYLES = Path(ragbench.__file__).parent.joinpath("views", "html", "report.css").read_text("utf-8")
+PACKAGE = Path(ragbench.__file__).parent
+STYLES = (PACKAGE / "views" / "html" / "report.css").read_text("utf-8")
 
 
 @pytest.mark.parametrize("cause", Cause)

@@ -10,6 +10,7 @@ import pandas
 import pytest
 
 from ragbench import Case, RAGInterface, compare, evaluate, metric, read_run
+from ragbench.core.comparison import Comparison
 from ragbench.errors import MissingExtraError
 
 pytestmark = pytest.mark.extra("pandas")
@@ -24,7 +25,10 @@ CASES = [
 class Desk(RAGInterface):
     """Answers the first question rightly and the second wrongly; for the third it fails."""
 
-    answers: ClassVar = {"How long is the leave?": "27 days", "When does the pool open?": "At nine"}
+    answers: ClassVar = {
+        "How long is the leave?": "27 days",
+        "When does the pool open?": "At nine",
+    }
 
     def stage_identity(self, stage: str) -> object:
         return self.answers
@@ -52,12 +56,16 @@ def test_a_report_is_a_frame_with_a_case_per_row(tmp_path: Path) -> None:
 
     leave, pool, bike = report.to_pandas().to_dict("records")
 
-    assert [leave["id"], pool["id"], bike["id"]] == ["leave", "pool", "bike"]
-    assert [leave["answer"], pool["answer"]] == ["27 days", "At nine"]
+    assert leave["id"] == "leave"
+    assert leave["answer"] == "27 days"
     assert leave["contexts"] == ["Everyone has 27 days.", "The pool opens at seven."]
-    assert [leave["exact_match"], pool["exact_match"]] == [1.0, 0.0]
-    assert bike["cause"] == "failed"
+    assert leave["exact_match"] == 1.0
     assert leave["decided_by"] == "words"
+    assert pool["id"] == "pool"
+    assert pool["answer"] == "At nine"
+    assert pool["exact_match"] == 0.0
+    assert bike["id"] == "bike"
+    assert bike["cause"] == "failed"
 
 
 def test_what_a_failed_case_lacks_is_na(tmp_path: Path) -> None:
@@ -76,7 +84,9 @@ def test_the_mean_of_a_frame_s_column_is_the_score_of_the_report(tmp_path: Path)
 
     scores = report.to_pandas()["exact_match"].dropna().tolist()
 
-    assert sum(scores) / len(scores) == report.summaries[0].score == 0.5
+    mean = sum(scores) / len(scores)
+    assert mean == 0.5
+    assert report.summaries[0].score == 0.5
 
 
 def test_a_metric_with_the_name_of_a_column_gets_a_column_of_its_own(tmp_path: Path) -> None:
@@ -97,16 +107,24 @@ def test_the_summaries_are_a_frame_with_a_metric_per_row(tmp_path: Path) -> None
 
     frame = report.summaries_frame().set_index("metric")
 
-    assert frame.loc["exact_match", "score"] == 0.5
-    assert list(frame.loc["exact_match", ["measured", "total", "failed"]]) == [2, 3, 1]
-    assert frame.loc["brier", "score"] is pandas.NA
-    assert frame.loc["brier", "measured"] == 0
+    exact_match = frame.loc["exact_match"]
+    assert exact_match["score"] == 0.5
+    assert exact_match["measured"] == 2
+    assert exact_match["total"] == 3
+    assert exact_match["failed"] == 1
+    brier = frame.loc["brier"]
+    assert brier["score"] is pandas.NA
+    assert brier["measured"] == 0
+
+
+def comparison_of_desks(folder: Path, metrics: str) -> Comparison:
+    evaluate(CASES, Desk(), out=folder / "a", metrics=metrics)
+    evaluate(CASES, LaterDesk(), out=folder / "b", metrics=metrics)
+    return compare([read_run(folder / "a"), read_run(folder / "b")])
 
 
 def test_a_comparison_is_a_frame_of_the_cases_that_went_another_way(tmp_path: Path) -> None:
-    evaluate(CASES, Desk(), out=tmp_path / "a", metrics="exact_match")
-    evaluate(CASES, LaterDesk(), out=tmp_path / "b", metrics="exact_match")
-    comparison = compare([read_run(tmp_path / "a"), read_run(tmp_path / "b")])
+    comparison = comparison_of_desks(tmp_path, "exact_match")
 
     frame = comparison.to_pandas().set_index("id")
 
@@ -116,16 +134,20 @@ def test_a_comparison_is_a_frame_of_the_cases_that_went_another_way(tmp_path: Pa
 
 
 def test_the_differences_of_a_comparison_are_a_frame(tmp_path: Path) -> None:
-    evaluate(CASES, Desk(), out=tmp_path / "a", metrics="exact_match, ECE")
-    evaluate(CASES, LaterDesk(), out=tmp_path / "b", metrics="exact_match, ECE")
-    comparison = compare([read_run(tmp_path / "a"), read_run(tmp_path / "b")])
+    comparison = comparison_of_desks(tmp_path, "exact_match, ECE")
 
     frame = comparison.summaries_frame().set_index("metric")
 
-    assert list(frame.loc["exact_match", ["before", "after", "difference"]]) == [0.5, 0.5, 0.0]
-    assert list(frame.loc["exact_match", ["cases", "higher", "lower"]]) == [2, 1, 1]
-    assert frame.loc["ECE", "difference"] is pandas.NA
-    assert frame.loc["ECE", "untested"] == "its figure is not a mean over cases"
+    exact_match = frame.loc["exact_match"]
+    assert exact_match["before"] == 0.5
+    assert exact_match["after"] == 0.5
+    assert exact_match["difference"] == 0.0
+    assert exact_match["cases"] == 2
+    assert exact_match["higher"] == 1
+    assert exact_match["lower"] == 1
+    calibration_error = frame.loc["ECE"]
+    assert calibration_error["difference"] is pandas.NA
+    assert calibration_error["untested"] == "its figure is not a mean over cases"
 
 
 def test_without_pandas_the_error_names_the_extra(

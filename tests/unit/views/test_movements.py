@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench.core.comparison import Comparison
 from ragbench.core.gate_result import GateCheck
 from ragbench.gate.compare import compare
 from ragbench.gate.gate import gate
@@ -36,7 +37,7 @@ def test_the_printed_change_is_that_of_the_printed_figures(
 ) -> None:
     cells = movement_cells(before, now, unit)
 
-    old, new, change = (numbers(cell)[0] for cell in cells)
+    old, new, change = [numbers(cell)[0] for cell in cells]
     assert new - old == change
 
 
@@ -58,25 +59,43 @@ def test_without_one_of_the_figures_there_is_no_change(
 
 def drop_check(before: list[Score], now: list[Score]) -> GateCheck:
     """The check of a loss of the metric m."""
-    verdict = gate(run({"m": now}), run({"m": before}), config(m={"max_drop": 0.02}))
+    baseline = run({"m": before})
+    current = run({"m": now})
+    verdict = gate(current, baseline, config(m={"max_drop": 0.02}))
     return next(check for check in verdict.checks if check.subject == "m")
 
 
+def rows_of(comparison: Comparison, metric: str) -> list[list[str]]:
+    """The cells of a metric's rows in the page of a comparison."""
+    page = markdown(comparison_document(comparison))
+    rows = []
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if cells[0] == metric:
+            rows.append(cells)
+    return rows
+
+
 _scores = st.one_of(st.floats(0.0, 1.0), st.sampled_from(["abstained", "skipped"]))
+_pairs_of_scores = st.tuples(_scores, _scores)
 
 
 @settings(max_examples=50, deadline=None)
-@given(cases=st.lists(st.tuples(_scores, _scores), min_size=6, max_size=12))
+@given(cases=st.lists(_pairs_of_scores, min_size=6, max_size=12))
 def test_a_check_prints_figures_that_add_up_whatever_cases_are_measured(
     cases: list[tuple[Score, Score]],
 ) -> None:
     # On less than three cases in both runs, a loss is refused and not judged.
-    judged = [*cases, *[(0.5, 0.5)] * 3]
+    judged: list[tuple[Score, Score]] = [*cases, (0.5, 0.5), (0.5, 0.5), (0.5, 0.5)]
+    scores_before = [before for before, _ in judged]
+    scores_now = [now for _, now in judged]
 
-    check = drop_check([before for before, _ in judged], [now for _, now in judged])
+    check = drop_check(scores_before, scores_now)
 
     cells = check_cells(check)
-    (old,), (new,), (change,) = (numbers(cell) for cell in (cells.before, cells.now, cells.change))
+    (old,) = numbers(cells.before)
+    (new,) = numbers(cells.now)
+    (change,) = numbers(cells.change)
     assert new - old == change
     if check.summary.startswith(("up", "down")):
         moved, was, came_to = numbers(check.summary)
@@ -108,12 +127,11 @@ def test_a_comparison_shows_the_means_of_the_cases_that_both_runs_measured() -> 
     a = run({"answer_correct": [0.8] * 5 + ["abstained"] * 5})
     b = run({"answer_correct": [0.8] * 5 + [1.0] * 4 + [0.0]})
 
-    page = markdown(comparison_document(compare([a, b])))
+    comparison = compare([a, b])
 
-    (row,) = [line for line in page.splitlines() if line.startswith("| answer\\_correct")]
-    cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells[1:5] == ["0.800", "0.800", "b - a", "+0.000"]
-    assert cells[-1] == "5, 5 only in b"
+    (row,) = rows_of(comparison, r"answer\_correct")
+    assert row[1:5] == ["0.800", "0.800", "b - a", "+0.000"]
+    assert row[-1] == "5, 5 only in b"
 
 
 def test_each_pair_of_three_runs_has_its_own_means() -> None:
@@ -123,8 +141,7 @@ def test_each_pair_of_three_runs_has_its_own_means() -> None:
 
     comparison = compare([a, b, c])
 
-    page = markdown(comparison_document(comparison))
-    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| m |")]
+    rows = rows_of(comparison, "m")
     assert [row[1:6] for row in rows] == [
         ["1.000", "0.500", "", "b - a", "-0.500"],
         ["0.500", "", "0.500", "c - a", "+0.000"],
@@ -136,8 +153,8 @@ def test_runs_that_share_no_measured_case_show_their_own_means_and_no_change() -
     a = run({"m": [1.0, 0.5, "abstained", "abstained"]})
     b = run({"m": ["abstained", "abstained", 0.25, 0.25]})
 
-    page = markdown(comparison_document(compare([a, b])))
+    comparison = compare([a, b])
 
-    (row,) = [line.strip("| ").split(" | ") for line in page.splitlines() if "| m |" in line]
+    (row,) = rows_of(comparison, "m")
     assert row[1:5] == ["0.750", "0.250", "b - a", "-"]
     assert row[-1] == "0, 2 only in a, 2 only in b"

@@ -6,12 +6,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from ragbench import Case, RAGInterface, compare, evaluate, read_run, report_of
+from ragbench.core.comparison import Comparison
 from tests.pages import Changed, hostile_run
 
-ALLOWED = {
-    *("div", "style", "p", "h4", "table", "thead", "tbody", "tr", "th", "td"),
-    *("details", "summary"),
-}
+TABLE_TAGS = {"table", "thead", "tbody", "tr", "th", "td"}
+ALLOWED_TAGS = {"div", "style", "p", "h4", "details", "summary"} | TABLE_TAGS
 
 
 class Parts(HTMLParser):
@@ -62,6 +61,11 @@ def case(id: str, query: str, reference: str) -> Case:
     return Case(id=id, query=query, reference=reference)
 
 
+def comparison_of(folder: Path) -> Comparison:
+    """The comparison of the runs a and b in a folder."""
+    return compare([read_run(folder / "a"), read_run(folder / "b")])
+
+
 def test_a_report_shows_headline_causes_metrics_and_lost_cases(tmp_path: Path) -> None:
     cases = [
         case("leave", "How long is the leave?", "27 days"),
@@ -85,7 +89,9 @@ def test_it_shows_ten_lost_cases_and_says_how_many_there_are(tmp_path: Path) -> 
     cases = [case(f"c{number}", f"Question {number}", "3 weeks") for number in range(12)]
     report = evaluate(cases, Desk(), out=tmp_path, metrics="exact_match")
 
-    assert "10 of 12 lost cases: to_pandas() has all." in parsed(report._repr_html_()).text
+    text = parsed(report._repr_html_()).text
+
+    assert "10 of 12 lost cases: to_pandas() has all." in text
 
 
 def test_no_text_of_a_report_acts_in_a_notebook(tmp_path: Path) -> None:
@@ -93,40 +99,42 @@ def test_no_text_of_a_report_acts_in_a_notebook(tmp_path: Path) -> None:
 
     parts = parsed(report_of(tmp_path)._repr_html_())
 
-    assert parts.tags <= ALLOWED
+    assert parts.tags <= ALLOWED_TAGS
     assert parts.attributes == {"class", "scope"}
 
 
 def test_no_text_of_a_comparison_acts_in_a_notebook(tmp_path: Path) -> None:
     hostile_run(tmp_path / "a")
     hostile_run(tmp_path / "b", Changed())
-    comparison = compare([read_run(tmp_path / "a"), read_run(tmp_path / "b")])
 
-    parts = parsed(comparison._repr_html_())
+    parts = parsed(comparison_of(tmp_path)._repr_html_())
 
-    assert parts.tags <= ALLOWED
+    assert parts.tags <= ALLOWED_TAGS
     assert parts.attributes == {"class", "scope"}
 
 
 def test_its_styles_apply_to_nothing_else_on_the_page(tmp_path: Path) -> None:
     cases = [case("leave", "How long is the leave?", "27 days")]
-    html = evaluate(cases, Desk(), out=tmp_path, metrics="exact_match")._repr_html_()
+    report = evaluate(cases, Desk(), out=tmp_path, metrics="exact_match")
 
-    style = html.partition("<style>")[2].partition("</style>")[0]
-    selectors = [rule.partition("{")[0] for rule in style.splitlines() if rule]
+    html = report._repr_html_()
 
-    assert selectors
-    for selector in ",".join(selectors).split(","):
-        assert selector.strip().startswith(".ragbench-view")
+    _, _, html_after_tag = html.partition("<style>")
+    style, _, _ = html_after_tag.partition("</style>")
+    rules = [rule for rule in style.splitlines() if rule]
+    assert rules
+    for rule in rules:
+        selectors, _, _ = rule.partition("{")
+        for selector in selectors.split(","):
+            assert selector.strip().startswith(".ragbench-view")
 
 
 def test_a_comparison_shows_the_cases_that_went_another_way(tmp_path: Path) -> None:
     cases = [case("leave", "How long is the leave?", "27 days")]
     evaluate(cases, Desk(), out=tmp_path / "a", metrics="exact_match")
     evaluate(cases, LaterDesk(), out=tmp_path / "b", metrics="exact_match")
-    comparison = compare([read_run(tmp_path / "a"), read_run(tmp_path / "b")])
 
-    text = parsed(comparison._repr_html_()).text
+    text = parsed(comparison_of(tmp_path)._repr_html_()).text
 
     assert "Newly failing: 1 (b against a)" in text
     assert "27 days" in text

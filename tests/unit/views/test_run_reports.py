@@ -62,7 +62,7 @@ HOSTILE = [
 
 
 class HostileRAG(NotingRAG):
-    """Gives back what it is asked, in every field; fails with it for every third question."""
+    """Gives back the question in every field; fails with it where its length is a multiple of 3."""
 
     def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
         return RetrievalResult([query, "x"], context_ids=[query, f"{query} 2"])
@@ -73,29 +73,34 @@ class HostileRAG(NotingRAG):
         return GenerationResult(query, multi_responses=[query], confidence=0.5)
 
 
-def hostile_cases() -> list[Case]:
-    return [
-        Case(
-            id=f"{number} {text}",
-            query=text,
-            reference=text,
-            reference_context_ids=(text,),
-            cluster=text,
-            tags=(text, "shared"),
-            language=text,
-        )
-        for number, text in enumerate(HOSTILE)
-    ]
+def hostile_case(number: int, text: str) -> Case:
+    """A case with this text in every field."""
+    return Case(
+        id=f"{number} {text}",
+        query=text,
+        reference=text,
+        reference_context_ids=(text,),
+        cluster=text,
+        tags=(text, "shared"),
+        language=text,
+    )
 
 
 def hostile_report(folder: Path) -> Report:
+    cases = [hostile_case(number, text) for number, text in enumerate(HOSTILE)]
     name = "<b>data|set`</b>\x1b"
-    named = {"name": name, "source": f"{name}.jsonl", "rag_name": "R|A|G <img>"}
-    return run(hostile_cases(), HostileRAG(), folder, metrics=None, **named)
+    names = {"name": name, "source": f"{name}.jsonl", "rag_name": "R|A|G <img>"}
+    return run(cases, HostileRAG(), folder, metrics=None, **names)
 
 
-def written(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in write_reports(report_of(folder), folder)}
+def written_files(folder: Path) -> dict[str, bytes]:
+    """The files of a run's report, which is written anew."""
+    paths = write_reports(report_of(folder), folder)
+    return {path.name: path.read_bytes() for path in paths}
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def json_of(folder: Path) -> Any:
@@ -119,6 +124,7 @@ jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
 def check(report: dict[str, Any]) -> None:
+    """Fails for a report.json that does not meet its schema."""
     jsonschema.Draft202012Validator(SCHEMA).validate(report)
 
 
@@ -127,29 +133,42 @@ def check(report: dict[str, Any]) -> None:
 
 def test_a_report_of_anything_meets_the_schema(hostile: Path, tmp_path: Path) -> None:
     check(json_of(hostile))
-    broken: list[dict[str, Any]] = [{"schema_version": 1}, {"stages": None}, {"causes": ["lost"]}]
+
+    # The schema does refuse.
+    broken: list[dict[str, Any]] = [
+        {"schema_version": 1},
+        {"stages": None},
+        {"causes": ["lost"]},
+    ]
     for change in broken:
         with pytest.raises(jsonschema.ValidationError):
             check(json_of(hostile) | change)
+
+    # An interrupted run.
     rag = NotingRAG()
+    interrupted = tmp_path / "run"
     with pytest.raises(InterruptedRunError):
-        run(cases("a", "b"), rag, tmp_path / "run", stopped=lambda: len(rag.retrieved) > 0)
-    check(json.loads(written(tmp_path / "run")["report.json"]))
+        run(cases("a", "b"), rag, interrupted, stopped=lambda: len(rag.retrieved) > 0)
+    check(json.loads(written_files(interrupted)["report.json"]))
+
+    # A case without labels, a right one, one that retrieval fails on, one that generation fails on.
     data = [Case(id="a", query="a"), *cases("b", "lost c", "mute d")]
     for matching in ("auto", "id", "text", "document_id"):
         folder = tmp_path / matching
         run(data, NotingRAG(), folder, metrics=None, matching=Matching(matching))
-        check(json.loads(written(folder)["report.json"]))
+        check(json.loads(written_files(folder)["report.json"]))
 
 
 def test_every_text_comes_back_exactly(hostile: Path) -> None:
-    found = cases_of(hostile)
-    assert [case["query"] for case in found] == HOSTILE
-    assert [case["reference_ids"] for case in found] == [[text] for text in HOSTILE]
-    answered = [case for case in found if case["stages"]["generate"] != "failed"]
-    assert all(case["response"] == case["query"] for case in answered)
-    listed = [json.loads(row["reference_ids"]) for row in table_of(hostile)]
-    assert listed == [[text] for text in HOSTILE]
+    for case, text in zip(cases_of(hostile), HOSTILE, strict=True):
+        assert case["query"] == text
+        assert case["reference_ids"] == [text]
+        if case["stages"]["generate"] != "failed":
+            assert case["response"] == text
+
+    for row, text in zip(table_of(hostile), HOSTILE, strict=True):
+        assert json.loads(row["reference_ids"]) == [text]
+
     for summary in json_of(hostile)["summaries"]:
         counts = [summary[status] for status in ("measured", "abstained", "skipped", "failed")]
         assert sum(counts) == summary["total"] == len(HOSTILE)
@@ -159,28 +178,33 @@ def test_every_text_comes_back_exactly(hostile: Path) -> None:
 
 
 def test_the_same_run_gives_the_same_bytes_but_for_durations(tmp_path: Path, hostile: Path) -> None:
-    before = {name: (hostile / name).read_bytes() for name in ALL}
-    assert written(hostile) == before
+    files = {name: (hostile / name).read_bytes() for name in ALL}
+    assert written_files(hostile) == files
+
     hostile_report(tmp_path / "other place")
-    found = written(tmp_path / "other place")
+    same_files = written_files(tmp_path / "other place")
+
     for name in ALL - TIMED:
-        assert found[name] == before[name], name
-        assert not re.search(rb"latenc|seconds|duration|\bp95\b", found[name]), name
-    timings = json.loads(found["timings.json"])
+        assert same_files[name] == files[name], name
+        assert not re.search(rb"latenc|seconds|duration|\bp95\b", same_files[name]), name
+    timings = json.loads(same_files["timings.json"])
     assert [latency["stage"] for latency in timings["latencies"]] == ["retrieve", "generate"]
 
 
 def test_metrics_of_time_are_in_timings_and_the_page_only(tmp_path: Path) -> None:
     metrics = "retrieval_latency, exact_match"
     run(cases("a"), NotingRAG(), tmp_path / "run", metrics=metrics)
-    found = written(tmp_path / "run")
+
+    files = written_files(tmp_path / "run")
+
     for name in ALL - TIMED:
-        assert b"exact_match" in found[name].replace(b"\\_", b"_")
-        # The manifest names every metric of the run, without a value.
-        report = json.loads(found[name]) if name == "report.json" else {}
-        text = json.dumps(report | {"manifest": None}) if report else found[name].decode()
+        text = files[name].decode()
+        assert "exact_match" in text.replace("\\_", "_")
+        if name == "report.json":
+            # The manifest names every metric of the run, without a value.
+            text = json.dumps(json.loads(text) | {"manifest": None})
         assert "retrieval_latency" not in text, name
-    timings = json.loads(found["timings.json"])
+    timings = json.loads(files["timings.json"])
     assert [summary["metric"] for summary in timings["summaries"]] == ["retrieval_latency"]
 
 
@@ -189,8 +213,11 @@ def test_metrics_of_time_are_in_timings_and_the_page_only(tmp_path: Path) -> Non
 
 def test_hostile_names_do_not_leave_their_place(hostile: Path) -> None:
     text = (hostile / "report.md").read_text(encoding="utf-8")
-    assert re.search(r"(?<!\\)<(?!!-- -->)", text) is None, "no tag begins"
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+
+    start_of_a_tag = r"(?<!\\)<(?!!-- -->)"
+    assert not re.search(start_of_a_tag, text)
+    control_character = r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]"
+    assert not re.search(control_character, text)
     lines = text.splitlines()
     assert [line for line in lines if line.startswith("#")] == [
         lines[0],
@@ -208,16 +235,24 @@ def test_hostile_names_do_not_leave_their_place(hostile: Path) -> None:
 
 def test_every_row_of_a_table_has_as_many_cells_as_its_header(hostile: Path) -> None:
     text = (hostile / "report.md").read_text(encoding="utf-8")
-    tables = [table.splitlines() for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)]
-    for table in tables:
-        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1, table
-    assert sum(map(len, tables)) > 30
+    lines_of_tables = 0
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        rows = table.splitlines()
+        borders = [len(re.findall(r"(?<!\\)\|", row)) for row in rows]
+        assert len(set(borders)) == 1, table
+        lines_of_tables += len(rows)
+    assert lines_of_tables > 30
 
 
 def test_long_tables_are_cut(tmp_path: Path) -> None:
-    data = [Case(id=str(n), query="q", reference="A q", tags=(f"t{n}",)) for n in range(80)]
+    data = []
+    for number in range(80):
+        case = Case(id=str(number), query="q", reference="A q", tags=(f"t{number}",))
+        data.append(case)
     run(data, NotingRAG(), tmp_path / "run")
-    text = written(tmp_path / "run")["report.md"].decode()
+
+    text = written_files(tmp_path / "run")["report.md"].decode()
+
     assert text.count("| tag: ") == 50
     assert "... and 30 more." in text
 
@@ -230,17 +265,29 @@ def test_a_spreadsheet_runs_nothing_and_what_was_not_measured_is_a_word(hostile:
     for row in table_of(hostile):
         for column, cell in row.items():
             assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝")), column
-        failed = row["generate"] == "failed"
-        assert (row["exact_match"] == "failed") == failed == bool(row["failures"])
-        assert failed or row["exact_match"] == "abstained" or float(row["exact_match"]) in (0, 1)
+        if row["generate"] == "failed":
+            assert row["exact_match"] == "failed"
+            assert row["failures"]
+        else:
+            score = row["exact_match"]
+            assert score == "abstained" or float(score) in (0, 1)
+            assert not row["failures"]
 
 
 # --- writing
 
 
 def report_with(rows: list[CaseRow]) -> Report:
-    dataset: dict[str, Any] = dict.fromkeys(("limit", "sample", "seed"))
-    dataset |= {"name": "d", "source": "", "cases": len(rows), "fingerprint": "0" * 32}
+    """A report of a finished run with these cases and no metric."""
+    dataset = {
+        "name": "d",
+        "source": "",
+        "cases": len(rows),
+        "fingerprint": "0" * 32,
+        "limit": None,
+        "sample": None,
+        "seed": None,
+    }
     manifest = {
         "dataset": dataset,
         "rag": {"name": "r"},
@@ -263,58 +310,82 @@ def report_with(rows: list[CaseRow]) -> Report:
 UNKNOWN = ("reference", "reference_ids", "cluster", "language", "retrieved_ids", "response")
 
 
-def row(**fields: Any) -> CaseRow:
-    known: dict[str, Any] = {"id": "a", "query": "q", "tags": (), "failures": (), "cells": ()}
-    known |= dict.fromkeys(UNKNOWN)
-    known["stages"] = dict.fromkeys(("retrieve", "generate"), Status.MEASURED)
-    known["attribution"] = Attribution(
+def row(**changes: Any) -> CaseRow:
+    """A case of which next to nothing is known, with these changes."""
+    attribution = Attribution(
         cause=Cause.SHOWN, basis=Basis.LABEL, answer=Answer.UNCHECKED, detail=""
     )
-    return CaseRow(**known | fields)
+    fields: dict[str, Any] = {
+        "id": "a",
+        "query": "q",
+        "tags": (),
+        "failures": (),
+        "cells": (),
+        "stages": {"retrieve": Status.MEASURED, "generate": Status.MEASURED},
+        "attribution": attribution,
+        **dict.fromkeys(UNKNOWN),
+    }
+    return CaseRow(**fields | changes)
 
 
 def test_what_is_not_known_is_null_or_empty_and_no_ids_are_none(tmp_path: Path) -> None:
     case = case_object(row(), ())
-    assert {name for name, value in case.items() if value is None} == {*UNKNOWN}
+    null_fields = {name for name, value in case.items() if value is None}
+    assert null_fields == set(UNKNOWN)
+
     write_reports(report_with([row(), row(reference_ids=())]), tmp_path)
-    unknown, none = table_of(tmp_path)
-    assert (unknown["reference_ids"], unknown["response"], none["reference_ids"]) == ("", "", "[]")
+    unknown, without_ids = table_of(tmp_path)
+    assert unknown["reference_ids"] == ""
+    assert unknown["response"] == ""
+    assert without_ids["reference_ids"] == "[]"
+
     write_reports(report_with([]), tmp_path)
     assert table_of(tmp_path) == []
-    assert {path.name for path in tmp_path.iterdir()} == ALL
+    assert files_in(tmp_path).keys() == ALL
 
 
 def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
     write_reports(report_with([row()]), tmp_path)
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    files_before = files_in(tmp_path)
 
-    def broken() -> Iterator[CaseRow]:
+    def broken_rows() -> Iterator[CaseRow]:
         yield row(id="new")
         raise OSError("the journal went away")
 
-    changed = replace(report_with([]), rows=broken)
+    report = replace(report_with([]), rows=broken_rows)
     with pytest.raises(OSError, match="went away"):
-        write_reports(changed, tmp_path)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+        write_reports(report, tmp_path)
+
+    assert files_in(tmp_path) == files_before
 
 
 def test_a_huge_response_and_a_huge_failure(tmp_path: Path) -> None:
-    failure = Failure(type="E", message="m" * 10**6, stage="score")
-    report = report_with([row(response="r" * 10**7, failures=(failure,))])
-    group = FailureGroup(stage="score", type="E", message="m" * 10**6, count=1, examples=("a",))
-    write_reports(replace(report, failures=(group,)), tmp_path)
+    message = "m" * 10**6
+    failure = Failure(type="E", message=message, stage="score")
+    group = FailureGroup(stage="score", type="E", message=message, count=1, examples=("a",))
+    huge_row = row(response="r" * 10**7, failures=(failure,))
+    report = replace(report_with([huge_row]), failures=(group,))
+
+    write_reports(report, tmp_path)
+
     assert (tmp_path / "report.md").stat().st_size < 2000
 
 
 def test_cells_that_were_not_measured_say_why(tmp_path: Path) -> None:
     data = [Case(id="a", query="a"), *cases("mute b")]
-    run(data, NotingRAG(), tmp_path / "run", metrics="exact_match")
-    skipped, failed = cases_of(tmp_path / "run")
-    said = {"status": "skipped", "value": None, "reason": "no reference answer"}
-    assert skipped["scores"]["exact_match"] == said
+    folder = tmp_path / "run"
+    run(data, NotingRAG(), folder, metrics="exact_match")
+
+    skipped, failed = cases_of(folder)
+
+    assert skipped["scores"]["exact_match"] == {
+        "status": "skipped",
+        "value": None,
+        "reason": "no reference answer",
+    }
     reason = failed["scores"]["exact_match"]["reason"]
     assert reason == "generate: ValueError: no words for mute b"
-    assert report_of(tmp_path / "run").summaries[0].measured == 0
+    assert report_of(folder).summaries[0].measured == 0
 
 
 @pytest.mark.parametrize(
@@ -348,8 +419,12 @@ def test_cells_that_were_not_measured_say_why(tmp_path: Path) -> None:
 def test_the_headline_counts_the_answers(
     answers: AnswerCounts | None, counts: dict[Cause, tuple[int, int]], text: str
 ) -> None:
-    causes = tuple(CauseCount(cause=c, cases=n, estimated=e) for c, (n, e) in counts.items())
-    assert headline(replace(report_with([]), causes=causes, answers=answers)) == text
+    causes = []
+    for cause, (count, estimated) in counts.items():
+        causes.append(CauseCount(cause=cause, cases=count, estimated=estimated))
+    report = replace(report_with([]), causes=tuple(causes), answers=answers)
+
+    assert headline(report) == text
 
 
 # --- a case of the page
@@ -359,19 +434,26 @@ def test_the_headline_counts_the_answers(
 def shown(hostile: Path) -> tuple[Report, CaseRow]:
     """A report with hostile texts, and its first row."""
     report = report_of(hostile)
-    return report, next(report.find([next(report.rows()).id]))
+    id = next(report.rows()).id
+    (row,) = report.find([id])
+    return report, row
 
 
-class _Elements(HTMLParser):
+class Markup(HTMLParser):
+    """The tags and the names of the attributes of a piece of HTML."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
+        self.tags.add(tag)
+        self.attributes.update(name for name, _ in attrs)
 
 
-OWN = frozenset(
+OWN_ATTRIBUTES = {"class", "id", "href", "data-c", "data-g", "data-a", "data-k", "data-l", "data-m"}
+OWN_TAGS = frozenset(
     {
         "details",
         "summary",
@@ -399,10 +481,11 @@ OWN = frozenset(
 )
 
 
-def claimed(row: CaseRow, text: str) -> CaseRow:
-    quotes, said = ((text, text), (text, None)), "supported"
-    claim = JudgedClaim(text=text, verdict=said, reason=text, quotes=quotes)
-    sentence = JudgedSentence(text=f"{text}.", verdict=said, claims=(claim,))
+def judged_with_text(row: CaseRow, text: str) -> CaseRow:
+    """The case after a judge that gives this text in every field."""
+    quotes = ((text, text), (text, None))
+    claim = JudgedClaim(text=text, verdict="supported", reason=text, quotes=quotes)
+    sentence = JudgedSentence(text=f"{text}.", verdict="supported", claims=(claim,))
     answer = JudgedAnswer(metric=text, judge=text, sentences=(sentence,))
     assert row.story is not None
     story = replace(row.story, supported=(answer,))
@@ -410,6 +493,7 @@ def claimed(row: CaseRow, text: str) -> CaseRow:
 
 
 def before_with_text(text: str) -> CaseBefore:
+    """The case in a baseline that has this text in every field."""
     return CaseBefore(
         kind=CaseKind.FAILING,
         cause=Cause.DECLINED,
@@ -425,12 +509,13 @@ def test_what_judges_and_a_baseline_say_becomes_no_markup(
 ) -> None:
     report, row = shown
     blocks = CaseBlocks(report.metrics, {row.id: before_with_text(payload)})
-    block = blocks.block(claimed(row, payload))
-    parser = _Elements()
-    parser.feed(block)
-    assert {tag for tag, _ in parser.found} <= OWN
-    allowed = {"class", "id", "href", "data-c", "data-g", "data-a", "data-k", "data-l", "data-m"}
-    assert {name for _, attributes in parser.found for name in attributes} <= allowed
+
+    block = blocks.block(judged_with_text(row, payload))
+
+    markup = Markup()
+    markup.feed(block)
+    assert markup.tags <= OWN_TAGS
+    assert markup.attributes <= OWN_ATTRIBUTES
     assert "newly failing" in block
     assert "<div class=claims>" in block
 
@@ -444,33 +529,42 @@ def test_a_case_is_shown_with_what_the_baseline_knows_of_it(shown: tuple[Report,
         return CaseBlocks(report.metrics, cases_before).block(row)
 
     before = before_with_text("You get 30 days.")
-    assert "You get <u>30 </u>days." in block(before)
-    assert re.search(r"In the baseline: declined\. .* 1 → skipped", block(before))
+    with_texts = block(before)
+    assert "You get <u>30 </u>days." in with_texts
+    assert re.search(r"In the baseline: declined\. .* 1 → skipped", with_texts)
+
     without_texts = block(replace(before, tells_texts=False, response=None, ids=None))
     assert "<h3>In the baseline</h3>" not in without_texts
     assert "You get 30 days. 1 → skipped" in without_texts
-    assert not re.search("baseline|class=claims", block())
+
+    alone = block()
+    assert not re.search("baseline|class=claims", alone)
 
 
 def test_a_question_without_a_space_is_drawn_in_part(shown: tuple[Report, CaseRow]) -> None:
     report, row = shown
+
     block = CaseBlocks(report.metrics).block(replace(row, query="A" * 1_000_000))
-    assert max(map(len, re.findall("A+", block))) == 2000
+
+    longest = max(re.findall("A+", block), key=len)
+    assert len(longest) == 2000
     assert "998,000 more letters" in block
 
 
 def test_a_chunk_links_to_its_source_on_the_web_and_nowhere_else(tmp_path: Path) -> None:
-    given = ("https://docs.example/a?b=1&c", "javascript:alert(1)", 'http://x/" onclick="x', 7)
+    address = "https://docs.example/a?b=1&c"
+    urls = (address, "javascript:alert(1)", 'http://x/" onclick="x', 7)
 
     class Linked(Hostile):
         def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
-            found = [{"url": each} for each in given]
-            return RetrievalResult([*map(str, given)], context_metadata=found)
+            texts = [str(url) for url in urls]
+            return RetrievalResult(texts, context_metadata=[{"url": url} for url in urls])
 
     case = Case(id="a", query="Which?", reference="that", tags=("t",))
     report = evaluate([case], Linked(), out=tmp_path / "run", metrics=["recall@5"])
+
     (row,) = report.find(["a"])
     assert row.story is not None
-    assert [chunk.address for chunk in row.story.chunks] == [given[0], None, None, None]
+    assert [chunk.address for chunk in row.story.chunks] == [address, None, None, None]
     block = CaseBlocks(report.metrics).block(row)
     assert re.findall('href="(?!#)([^"]*)"', block) == ["https://docs.example/a?b=1&amp;c"]

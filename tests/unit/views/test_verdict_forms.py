@@ -47,19 +47,22 @@ def with_first_case(run: RunScores, **changes: Any) -> RunScores:
 
 def failed_verdict(*, id: str = "case", text: str = "text", metric: str = "m") -> GateResult:
     """A drop that is shown, one that is not, a floor that holds, and a failed case."""
-    ups_and_downs = [1, 0] * 5
-    now = run({metric: ["failed"] + [0.0] * 9, "n": ups_and_downs}, dataset=text, source=text)
-    failed_cell = replace(now.cases[0].scores[metric], reason=text)
-    scores = {**now.cases[0].scores, metric: failed_cell}
-    now = with_first_case(now, id=id, scores=scores)
-    before = with_first_case(run({metric: [1.0] * 10, "n": ups_and_downs[::-1]}), id=id)
+    before = run({metric: [1.0] * 10, "n": [0, 1] * 5})
+    before = with_first_case(before, id=id)
+
+    now = run({metric: ["failed"] + [0.0] * 9, "n": [1, 0] * 5}, dataset=text, source=text)
+    scores = now.cases[0].scores
+    failed_cell = replace(scores[metric], reason=text)
+    now = with_first_case(now, id=id, scores={**scores, metric: failed_cell})
+
     limits = {metric: {"max_drop": 0.02}, "n": {"max_drop": 0.02, "minimum": 0.5}}
+    rules = config({"max_error_rate": 0.2}, **limits)
+    verdict = gate(now, before, rules, notes=(text,))
 
-    verdict = gate(now, before, config({"max_error_rate": 0.2}, **limits), notes=(text,))
-
-    lost_cases = [
-        replace(case, query=text if case.id == id else None) for case in verdict.lost_cases
-    ]
+    lost_cases = []
+    for case in verdict.lost_cases:
+        query = text if case.id == id else None
+        lost_cases.append(replace(case, query=query))
     return replace(verdict, lost_cases=tuple(lost_cases))
 
 
@@ -133,16 +136,23 @@ def test_the_junit_suite_has_its_properties_and_then_a_result_per_test_case(
 def test_the_junit_suite_counts_its_test_cases_by_result(verdict: GateResult) -> None:
     (suite,) = Tree.fromstring(junit_report(verdict))
 
-    assert int(suite.attrib["tests"]) == len(suite.findall("testcase"))
-    assert int(suite.attrib["failures"]) == len(suite.findall("testcase/failure"))
-    assert int(suite.attrib["errors"]) == len(suite.findall("testcase/error"))
-    assert int(suite.attrib["skipped"]) == len(suite.findall("testcase/skipped"))
+    counted_elements = {
+        "tests": "testcase",
+        "failures": "testcase/failure",
+        "errors": "testcase/error",
+        "skipped": "testcase/skipped",
+    }
+    for attribute, path in counted_elements.items():
+        assert int(suite.attrib[attribute]) == len(suite.findall(path)), attribute
 
 
 def test_junit_has_a_test_case_per_check() -> None:
-    cases = Tree.fromstring(junit_report(failed_verdict())).findall("testsuite/testcase")
+    root = Tree.fromstring(junit_report(failed_verdict()))
 
-    results = [(case.attrib["name"], case[0].tag) for case in cases]
+    results = []
+    for case in root.findall("testsuite/testcase"):
+        result = case[0]
+        results.append((case.attrib["name"], result.tag))
     assert results[:3] == [
         ("m (max_drop)", "failure"),
         ("n (max_drop)", "skipped"),
@@ -265,7 +275,7 @@ def test_the_story_goes_from_the_checks_over_the_causes_to_the_cases() -> None:
     causes = page.index("#### Where the answers were lost")
     cases = page.index("#### Cases that went")
     assert checks < causes < cases
-    # The cases stand there once.
+    # The cases are shown once.
     assert "#### Cases with a lower score" not in page
 
 
@@ -291,7 +301,8 @@ def test_the_story_shows_five_cases_with_their_answers_beside_each_other() -> No
         '  - baseline: "text"',
         '  - run: "other text"',
     ]
-    assert len([line for line in lines if re.match(r"- text\d", line)]) == 5
+    shown_cases = [line for line in lines if re.match(r"- text\d", line)]
+    assert len(shown_cases) == 5
     assert "- ... and 2 more" in lines
 
 
@@ -312,7 +323,9 @@ def test_no_text_breaks_a_table_of_the_story() -> None:
 
 
 def test_long_cases_leave_room_for_the_verdict_in_a_comment() -> None:
-    assert len("\n".join(story("y" * 5000, cases=500))) < 20_000
+    lines = story("y" * 5000, cases=500)
+
+    assert len("\n".join(lines)) < 20_000
 
 
 @given(any_text)
@@ -347,7 +360,8 @@ def test_nothing_links_by_itself(text: str, written: str) -> None:
 def test_annotations_are_a_line_each() -> None:
     lines = github_annotations(failed_verdict()).splitlines()
 
-    assert [line.rpartition("::")[0] for line in lines] == [
+    beginnings = [line.rpartition("::")[0] for line in lines]
+    assert beginnings == [
         "::error title=ragbench failed",
         "::error title=ragbench m",
         "::warning title=ragbench n",
