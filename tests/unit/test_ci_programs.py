@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -152,9 +153,10 @@ def quick(checkout: Path) -> subprocess.CompletedProcess[str]:
 def test_a_reversed_gate_is_red(checkout: Path) -> None:
     drops = checkout / "ragbench" / "gate" / "drops.py"
     code = drops.read_text("utf-8")
-    right = "outcome = GateOutcome.FAILED"
-    assert right in code
-    drops.write_text(code.replace(right, "outcome = GateOutcome.PASSED", 1))
+    fails, passes = "outcome = GateOutcome.FAILED", "outcome = GateOutcome.PASSED"
+    assert code.count(fails) == code.count(passes) == 1
+    swapped = {fails: passes, passes: fails}
+    drops.write_text(re.sub(f"{fails}|{passes}", lambda match: swapped[match[0]], code))
 
     done = quick(checkout)
 
