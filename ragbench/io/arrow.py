@@ -274,7 +274,7 @@ def _places_of_surrogates(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """Writes a run, one case a row, as a folder that ``datasets.load_from_disk`` loads.
+    """A case per row, as a folder that ``datasets.load_from_disk`` loads.
 
     The rows go to an Arrow file first and are mapped from there, so that memory stays flat. Only a
     folder that this package saved before is overwritten.
@@ -314,7 +314,7 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
 
 
 def write_parquet(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """Writes a run, one case a row, as Parquet with typed list columns.
+    """A case per row, as Parquet with typed list columns, in row groups of a fixed size.
 
     The same run gives the same bytes with the same release of pyarrow, whose name and version are
     in the file.

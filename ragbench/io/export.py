@@ -329,7 +329,7 @@ def _unwritable_case(message: str, path: Path, number: int, field: str | None) -
 
 
 def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """Writes all that is known of a run, one case per line: inputs, results, failures, scores.
+    """Everything that is known, one case per line: inputs, results, statuses, failures, scores.
 
     One JSON object per line, in UTF-8.
 

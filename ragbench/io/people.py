@@ -503,7 +503,7 @@ def _label_row(
 
 
 def write_labels(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """Writes the feedback in a run's traces as labels, a line each, with the judged answer.
+    """People's feedback as labels, a line each, with the question, contexts and answer judged.
 
     So judges can be measured with the verdicts of real users.
     """

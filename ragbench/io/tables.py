@@ -252,7 +252,7 @@ def _csv_problem_in_words(error: csv.Error) -> str:
 
 
 def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """Writes a case per row, as CSV (RFC 4180 with plain line feeds, UTF-8), below a header.
+    """A case per row, as CSV (RFC 4180 with plain line feeds, UTF-8), below a header.
 
     A text that a spreadsheet would run as a formula begins with an apostrophe. A file is there only
     when all of it is written.

@@ -275,7 +275,7 @@ unescape_id = unquote
 
 
 def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """Writes a TREC run file with its qrels, for trec_eval, ir_measures, ranx and their like.
+    """A TREC run file with its qrels, for trec_eval, ir_measures, ranx and their like.
 
     The run goes to ``path`` and the qrels next to it, under the same name with ``.qrels``.
 

@@ -383,10 +383,7 @@ def tool_settings(folder: Path, name: str) -> Sequence[str]:
         return ()
     # A file that was just written may change once more and keep its stamp: it is read again.
     read = _tool_table if _is_settled(stamp) else _tool_table.__wrapped__
-    try:
-        settings = read(file, stamp)[name]
-    except Exception:  # noqa: BLE001  # nothing for us; what is wrong is another program's to say
-        return ()
+    settings = read(file, stamp).get(name, [])
     try:
         return msgspec.convert(settings, list[str])
     except msgspec.ValidationError:
@@ -400,12 +397,12 @@ def _tool_table(file: Path, stamp: str) -> Mapping[str, object]:
     Args:
         file: the pyproject.toml.
         stamp: its stamp, a part of the cache's key: a changed file is read again.
-
-    Raises:
-        Exception: the file cannot be read, or has no such table.
     """
-    table: Mapping[str, object] = tomllib.loads(file.read_text("utf-8"))["tool"]["ragbench"]
-    return table
+    try:
+        table: object = tomllib.loads(file.read_text("utf-8"))["tool"]["ragbench"]
+        return msgspec.convert(table, dict[str, object])
+    except Exception:  # noqa: BLE001  # nothing for us; what is wrong is another program's to say
+        return {}
 
 
 # --- packages
