@@ -221,11 +221,20 @@ def rouge_l(response: str, reference: str, *, stemmer: _Stemmer = True) -> float
     return _rouge_score("rougeL", response, reference, stemmer)
 
 
+def _load_sacrebleu() -> Any:
+    """The package sacrebleu, which computes BLEU and chrF as published.
+
+    Called before a run begins, so that a missing package is an error then. A function with a name,
+    because the formula is sent to worker processes, and a lambda cannot be.
+    """
+    return require("sacrebleu.metrics", extra="text")
+
+
 @metric(
     group="generator",
     abstains=True,
     extra="text",
-    prepare=lambda: require("sacrebleu.metrics", extra="text"),
+    prepare=_load_sacrebleu,
     cite="Papineni et al. 2002; Post 2018, A Call for Clarity in Reporting BLEU Scores",
 )
 def bleu(response: str, references: Sequence[str]) -> float:
@@ -249,7 +258,7 @@ def bleu(response: str, references: Sequence[str]) -> float:
     group="generator",
     abstains=True,
     extra="text",
-    prepare=lambda: require("sacrebleu.metrics", extra="text"),
+    prepare=_load_sacrebleu,
     cite="Popović 2015, chrF: character n-gram F-score for automatic MT evaluation",
 )
 def chrf(response: str, references: Sequence[str]) -> float:

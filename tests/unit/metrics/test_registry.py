@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from dataclasses import replace
 from importlib.metadata import EntryPoint
@@ -288,3 +289,11 @@ def test_a_missing_fact_gets_its_default(rude_metric: Metric) -> None:
     del stored["unit"]
 
     assert metric_of(stored) == rude_metric
+
+
+@pytest.mark.parametrize("definition", definitions(), ids=lambda definition: definition.name)
+def test_the_formula_of_a_metric_can_be_sent_to_workers(definition: MetricDefinition) -> None:
+    name = f"{definition.name}@5" if definition.cutoff == "required" else definition.name
+    metrics = parse_metrics(name)
+
+    assert pickle.loads(pickle.dumps(metrics)) == metrics
