@@ -308,7 +308,7 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
         finally:
             if had_progress_bars:
                 datasets.enable_progress_bars()
-        # Both map the scratch file, and Windows removes no file that is mapped.
+        # Both objects map the scratch file into memory: Windows cannot remove a mapped file.
         del mapped, dataset
     return tally
 

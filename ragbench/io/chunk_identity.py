@@ -32,13 +32,13 @@ class DistinctChunks:
         A chunk keeps its place for good: callers store places while more lists are added.
         """
         self._chunks: list[dict[str, Any]] = []
-        """By place, completed with what later mentions know."""
+        """The chunks in the order of their places, completed with what later mentions know."""
         self._names: set[str] = set()
         """The ids that chunks go by, each in use once."""
         self._by_id: dict[str, list[int]] = {}
-        """Places of the chunks that were mentioned with an id, as it was recorded."""
+        """By each id, as the trace recorded it: the places of the chunks that came with this id."""
         self._by_text: dict[str, list[int]] = {}
-        """Places of the chunks with a text."""
+        """By each text: the places of the chunks that have this text."""
 
     def add(self, documents: Iterable[Document]) -> list[dict[str, Any]]:
         """Adds the chunks of one list, and returns each chunk once, under the name that it goes by.

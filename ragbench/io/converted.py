@@ -48,7 +48,7 @@ def _text_of_pdf(data: bytes, limits: ReadLimits) -> TextAndTitle:
     package = require("pypdf", extra="documents")
     with _reporting_damage("PDF"):
         reader = package.PdfReader(io.BytesIO(data))
-        # Many are locked against changes alone: those open with an empty password.
+        # Many PDFs are locked only against changes: these open with an empty password.
         if reader.is_encrypted and not reader.decrypt(""):
             raise UnreadableError("the PDF is locked by a password: save it without one")
         texts: list[str] = []

@@ -44,7 +44,8 @@ def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
     """
     container, _ = detect_container(source, "cases", problems)
     for row in container_rows(source, problems, field_names("array")["ragas"]):
-        # What is beside the sample wins: it is of the result.
+        # A result of RAGAS has its sample in a field, and scores beside it: of two fields with one
+        # name that of the result counts.
         sample = {**as_object(row.values.get("eval_sample")), **row.values}
         if is_object(sample.get("eval_sample")):
             del sample["eval_sample"]

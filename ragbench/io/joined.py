@@ -653,7 +653,8 @@ def _detect_dump_form(path: str | Path, encoding: str | None, *, has_corpus: boo
         noting_read_errors(place.name, Problems()),
     ):
         form = "run" if place.run() else detect_format(place, "cases", Problems())
-        # These forms are recognised by a second look, and standard input can be read only once.
+        # BEIR results and labels are recognised by reading the file a second time, for which
+        # standard input cannot be read again.
         if form == "json" and has_corpus and path != STDIN and is_beir_result(place):
             form = "beir"
         if form == "jsonl" and path != STDIN and holds_labels(place):

@@ -99,7 +99,7 @@ def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
         with noting_read_errors(source.name, problems):  # such as a document that is missing
             claims = list(_mtrag_claims(document))
     elif _holds_answers(source):
-        # That reader opens the file itself.
+        # `_answers_as_claims` opens the file itself.
         source.close()
         claims = list(_answers_as_claims(path, metric))
     else:

@@ -158,7 +158,7 @@ class Unpacked(io.RawIOBase):
         self._stream: Any = gzip.GzipFile(fileobj=cast("Any", self._packed), mode="rb")
         self._limits = limits
         self._size = 0
-        """Bytes that came out so far."""
+        """Unpacked bytes that were read so far."""
 
     def readable(self) -> bool:
         """True: a buffered reader refuses a raw stream of `io` that cannot be read.

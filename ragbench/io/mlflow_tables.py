@@ -98,7 +98,8 @@ def _dataset_case(row: Row, source: Source) -> dict[str, object]:
     expected, own_expectations = _expected_fields(expectations, "expectations.", source)
     columns = {name: value for name, value in values.items() if name not in _PART_COLUMNS}
     if is_object(columns.get("tags")):
-        # Under its own name it would be read as the tags of a case, which are a list.
+        # MLflow's tags are an object: under their own name they would be read as the tags of a
+        # case, which are a list.
         columns["mlflow_tags"] = columns.pop("tags")
     for name, value in own_expectations.items():
         columns[f"expectations.{name}"] = value

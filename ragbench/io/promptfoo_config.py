@@ -307,7 +307,8 @@ class _ConfigReader:
             # Where no name says so, the only variable with a text is the question.
             texts = [name for name, value in variables.items() if isinstance(value, str)]
             if len(texts) == 1:
-                # It may be a case's field or kept as metadata; only a field is moved.
+                # The variable is a field of the case, or was kept as metadata above: a field is
+                # moved to the query, metadata are copied there.
                 case["query"] = case.pop(texts[0], variables[texts[0]])
         if "reference" not in bindings and "answers" not in bindings:
             case["answers"] = references(assertions, variables)

@@ -68,7 +68,7 @@ def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
     count.
     """
     value = load(source, problems)
-    # It is empty, or could not be read, which is noted already.
+    # The file is empty, or is no JSON: `load` has noted that.
     if value is None:
         return
     if not is_object(value):
@@ -311,10 +311,10 @@ def look_at(place: Source, form: str) -> RankingFile:
     """
     problems = Problems()
     ranking_file = RankingFile(queries=(), read=read_result)
-    # A copy, so that the reading in earnest begins at the start of the file.
+    # A copy of the source, so that the later reading of its cases begins at the file's start.
     with closing(replace(place)) as opened, noting_read_errors(place.name, problems):
         if form == "beir":
-            # Its problems are dropped here: the reading in earnest reports them.
+            # The file's problems are dropped here: `read_result` reports them when it reads it.
             results = as_object(load(opened, Problems()))
             ranking_file = RankingFile(queries=tuple(results), read=read_result)
         else:

@@ -241,7 +241,7 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         self._has_answers = has_answers
         """Whether a system's answers are in the source, also where a record has none."""
         self._is_join = is_join
-        """Whether the source is there for a system's answers alone."""
+        """Whether the source gives only a system's answers, for the cases of another source."""
         self._targets = targets(kind)
         """Field by each recognised name, in the spelling of `squash`."""
         names = (*entry_fields(), *HIT_FIELDS) if kind == "cases" else (*document_fields(),)

@@ -121,7 +121,7 @@ class Retrieved:
         try:
             return guess_mapping([record], overrides=overrides)
         except DataError as error:
-            # What follows its first sentence are options of the reader of dumps.
+            # After its first sentence the message names options that only dumps have.
             reason = error.problems[0].message.partition(". ")[0]
             raise ValueProblem(reason) from error
 
@@ -211,7 +211,8 @@ def outcomes(
     generation = _generation(values)
     if generation is not None:
         recorded["generate"] = generation
-    # What a form of its own says knows more than single fields do.
+    # Outcomes that the reader of the row's format has made itself, such as that of traces, know
+    # more than single fields do.
     recorded.update(row.recorded)
     return recorded
 

@@ -485,7 +485,7 @@ def built_own(
         return target
     try:
         return from_settings(target, settings, where=place, made=made)
-    # It names what is wrong already.
+    # An error of ragbench's own names what is wrong already.
     except RagbenchError:
         raise
     except Exception as error:

@@ -866,7 +866,8 @@ def _reranked_rows(reader: Reader, source: Source, *, problems: Problems) -> Ite
         try:
             lists = reranked(form, row.values)
         except ValueProblem as problem:
-            # Here the chunks are a field of a case, which has another name than that of a dump.
+            # The message names the option for a dump's chunks; in a case file, as here, the option
+            # has another name.
             message = str(problem).replace("--field chunks=", "--field retrieved_contexts=")
             problems.add(message, path=row.path, line=row.line)
             continue

@@ -614,7 +614,7 @@ def _document_of(value: object) -> dict[str, Any] | None:
             return None
         return {"text": value}
     if is_list(value) and len(value) == 2 and type(value[1]) in (int, float):
-        # LangChain's pair of a document and its score.
+        # LangChain's pair of a document and its score: the document is read by itself first.
         document = _document_of(value[0])
         if document is None:
             return None

@@ -187,7 +187,7 @@ def read_csv(
         end = reader.line_num + skipped
         is_title = begin < head.header_line
         is_blank = not any(map(str.strip, cells))
-        # Its lines that are no text are noted already.
+        # Lines of the record that could not be decoded as text are noted already.
         is_broken = header is not None and not text.broken.isdisjoint(range(begin, end + 1))
         if is_title or is_blank or is_broken:
             continue

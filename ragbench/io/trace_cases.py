@@ -47,9 +47,9 @@ class Tree:
         They are sorted by their start: exporters write a span when it ends, the inner ones first.
         """
         self.line = spans[0].line
-        """By which problems name the trace: that of the span that comes first in the file."""
+        """The line of the file by which problems name the trace: that of its first span there."""
         self.spans = sorted(spans, key=lambda span: seconds_of(span.start) or 0.0)
-        """By when they began: exporters send them when they end, the inner ones first."""
+        """The spans by the time when they began; in a file they are in the order of their ends."""
         self._by_id = {span.id: span for span in self.spans}
 
     def above(self, span: Span) -> Iterator[Span]:
@@ -115,7 +115,7 @@ def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
     for span in outer_first:
         about = {**span.about, **about}  # what an outer span says counts
     metadata: dict[str, Any] = dict(as_object(opened_json(about.get("metadata"))))
-    # By it a tracker gives the scores back to the trace.
+    # A tracker finds the trace by this id when it writes the case's scores back to it.
     metadata["trace_id"] = _hexadecimal(tree.spans[0].trace)
     parts = parts_of_attributes(metadata)
     session = about.get("session") or parts.get("session")

@@ -124,7 +124,8 @@ class TraceFile:
             with noting_read_errors(source.name, self.problems):
                 self._read_into_database(source)
         for body, session, turn, first_place in self.db.execute(self.sql["in_order"]):
-            # It is written below into a file that no one else can write: to unpickle it is safe.
+            # `_read_into_database` wrote the pickled row into a database that nothing else can
+            # write: to unpickle it is safe.
             row = Row(*pickle.loads(body))
             if session is not None:
                 # The session's first turn, that of this trace, and how many are read at the most.
@@ -353,7 +354,7 @@ def _records_of_files(source: Source, problems: Problems) -> Iterator[AnyRow]:
     A source may be a folder of several files.
     """
     for file in trace_files(source):
-        # Of a copy: closing it leaves the source open for a second reading.
+        # A copy is read and closed: the source itself can then be read a second time.
         with closing(replace(file)) as place, noting_read_errors(file.name, problems):
             container, text = detect_container(place, "cases", problems)
             if container == "jsonl":

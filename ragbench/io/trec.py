@@ -341,7 +341,8 @@ def _run_lines(trace: Trace) -> list[bytes]:
                 "context_ids from retrieve_with_metadata, or export to another format"
             )
         return []
-    # Each id once, at its best rank: a document that a query has twice is an error in a run.
+    # An id is written once, at its best rank: a TREC run must not rank a document twice for a
+    # query.
     place_of_id: dict[str, int] = {}
     for place, id_ in enumerate(ids):
         place_of_id.setdefault(id_, place)

@@ -333,7 +333,7 @@ def _retrieval_task_rows(rows: Iterator[Row], source: Source, problems: Problems
     """
     queries = map(_retrieval_task_row, rows)
     if source.path is not None:
-        # So MTRAG's repository lays out its files.
+        # MTRAG's repository has the judgements in this folder beside its tasks.
         qrels = source.path.parent / QRELS_FOLDER / "dev.tsv"
         if qrels.is_file():
             yield from judged_queries(queries, Source.of(qrels), problems)

@@ -295,7 +295,8 @@ def as_answers(value: object) -> tuple[str, ...]:
         value = value["text"]
     items = as_list(value)
     if items and all(_is_list_of_sound_texts(item) and item for item in items):
-        # Answers of several parts, each with its wordings, as in RGB: an answer has all parts.
+        # The right answer has several parts, each with several wordings, as in RGB: each text holds
+        # one wording of every part.
         combinations = islice(product(*map(as_texts, items)), _MOST_WORDINGS)
         answers = [", ".join(wordings) for wordings in combinations]
     elif not items:

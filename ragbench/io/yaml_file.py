@@ -43,7 +43,8 @@ class YamlFile(Record):
         """
         nearest: Place = ()
         for part in place:
-            # What stands nowhere, such as a key that is missing, is passed over.
+            # A part of the place without a line, such as a key that is missing, is passed over: the
+            # problem gets the line of the last value that is there.
             if (*nearest, part) in self.lines:
                 nearest = (*nearest, part)
         keys = [part for part in place if isinstance(part, str)]
@@ -186,7 +187,8 @@ def _lines_of_places(path: Path, root: Any, most: int) -> Iterator[tuple[Place, 
     """
     import yaml
 
-    # Each with its place, its line from 0, and the ids of the nodes that it is in.
+    # The nodes still to be followed: each with its place before it, its line (from 0), and behind
+    # it the ids of the nodes that it is in.
     waiting: list[tuple[Place, int, Any, frozenset[int]]] = [((), 0, root, frozenset())]
     count = 0
     while waiting:

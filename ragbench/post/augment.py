@@ -299,7 +299,7 @@ Rankings = Sequence[Sequence[RankedChunk]]
 def newcomers(items: Sequence[Found]) -> list[RankedChunk]:
     """The chunks that a user's service returned, checked, as ones that retrieval did not return.
 
-    They have no place in retrieval: by that reports know them from its own chunks.
+    These chunks have no place in retrieval: by that reports tell them from retrieved chunks.
     """
     chunks: list[Chunk] = []
     for position, item in enumerate(items):
@@ -310,7 +310,7 @@ def newcomers(items: Sequence[Found]) -> list[RankedChunk]:
         if chunk.score is not None and not math.isfinite(chunk.score):
             raise InterfaceError(f"the chunk service gave chunk '{chunk.id}' score {chunk.score}")
         chunks.append(chunk)
-    # Retrieval gave them no place: that tells them from its own chunks.
+    # `ranked` gives places as to retrieved chunks: they are taken away again, see above.
     return [replace(entry, initial_rank=None) for entry in ranked(chunks)]
 
 

@@ -56,7 +56,7 @@ def described(registry: Registry, name: str) -> dict[str, Any]:
     """
     target: Any = registry.load(name)
     hints: Mapping[str, Any] = {}
-    # A function has no fields: what it needs shows in `NEEDS` alone.
+    # A function has no typed fields: only its attribute `NEEDS` can name what it needs.
     if isinstance(target, type):
         hints = typing.get_type_hints(target)
     needs: list[str] = list(getattr(target, "NEEDS", ()))
@@ -399,7 +399,7 @@ def _stage_of_entry(
             settings[key] = value
     make = partial(_stage_of_settings, settings, operators)
     stage = reading.built(place, settings, make)
-    # Its settings are wrong and noted; the operators are what later checks look at.
+    # The stage's settings are wrong, which is noted: later checks still look at its operators.
     if stage is None:
         return PostRetrieval(operators=operators)
     return stage
@@ -489,7 +489,8 @@ def _loaded_resource(spec: object, kinds: tuple[type, ...], folder: Path) -> Any
     if not isinstance(spec, str):
         raise ConfigError(f"expected package.module:attribute, found {shown(spec)}")
     target = load_target(spec, search_path=folder)
-    # A class has the methods that its instances have, and so passes for one of them itself.
+    # A class has the methods of its instances, so `isinstance` takes it for an instance of the
+    # protocols: it is called all the same, see the next line.
     is_factory = callable(target) and not isinstance(target, kinds)
     if isinstance(target, type) or is_factory:
         try:

@@ -189,7 +189,7 @@ class Dedup:
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
         """Drops each chunk that repeats the id or text of an earlier one.
 
-        It goes from the first chunk on, so that the best placed of several repeats stays.
+        The filter goes from the first chunk on, so that the best placed of several repeats stays.
         Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         distinct: list[RankedChunk] = []
@@ -201,7 +201,8 @@ class Dedup:
             text = " ".join(normalised.split())
             if id not in ids and text not in texts:
                 distinct.append(entry)
-            # Also those of a chunk that is left out: what has its other text or id repeats it.
+            # Ids and texts of chunks that are left out count, too: a later chunk that has the id or
+            # the text of one repeats it.
             ids.add(id)
             texts.add(text)
         return distinct

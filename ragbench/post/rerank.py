@@ -46,7 +46,7 @@ class Reranker(Protocol):
     def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
         """The reranker's score of each chunk for the query, in the order of the chunks.
 
-        Scores are finite, and higher is better. It is not asked where there is no chunk.
+        Scores are finite, and higher is better. A reranker is not called where there is no chunk.
         """
         ...
 
@@ -64,7 +64,7 @@ class NotedScores(tuple[float, ...]):
     def __new__(cls, values: Iterable[float], notes: Iterable[str] = ()) -> NotedScores:
         """Makes the tuple of a reranker's scores and hangs the notes on it.
 
-        Here and not in ``__init__``, since a tuple is filled before that.
+        The work is done here and not in ``__init__``, since a tuple has its items before that runs.
         """
         scores = super().__new__(cls, values)
         scores.notes = tuple(notes)

@@ -222,7 +222,8 @@ class PostRetrieval(Checked):
             "version": POST_RETRIEVAL_VERSION,
             "on_error": self.on_error,
         }
-        # Only where it is set: results without ages stay usable on another day.
+        # The date is left out where none is set: results that read no ages stay usable on another
+        # day.
         if self.now is not None:
             identity["now"] = self.now.isoformat()
         identity["operators"] = [described(operator) for operator in self.operators]
@@ -270,7 +271,7 @@ def _checked_output(operator: Operator, returned: object) -> OperatorOutput:
         output = returned
         chunks: object = output.chunks
     else:
-        # Without its chunks: they are put in below, checked.
+        # An output without chunks: those that the operator returned are checked and put in below.
         output = OperatorOutput(chunks=())
         chunks = returned
     if isinstance(chunks, Sequence) and not isinstance(chunks, str):
@@ -454,7 +455,8 @@ def _stored_step(
     """
     rewrote: list[tuple[str, str | None]] = []
     for id, text in step.rewrote:
-        # A text is left out where it is the final one, or holds all of the one before.
+        # The text that a step wrote is left out where it is the chunk's final text, or holds the
+        # chunk's whole text from before the step.
         before = texts.get(id)
         is_final = text == final_texts.get(id)
         holds_before = before is not None and before in (text or "")

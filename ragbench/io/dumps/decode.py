@@ -171,7 +171,8 @@ class Decoder:
         """
         response = self._find["chunks"](record.values)
         lists: Sequence[Hits] | None
-        # Taken as it is: what is no chunk in it is reported one by one.
+        # ragbench's own list of chunks is not unwrapped: elements that are no chunks are reported
+        # one by one when the list is read.
         if self.mapping.format == "ragbench" and is_list(response):
             lists = [response]
         else:
@@ -353,7 +354,7 @@ class Decoder:
         else:
             metadata = as_object(self._find["metadata"](hit))
         left_out = {self._text_key, *field_names("retrieval")["vectors"]}
-        # Most have none of these: then nothing is copied.
+        # Most hits have none of these fields: then their metadata need no copy.
         if left_out.isdisjoint(metadata):
             return metadata
         return {name: value for name, value in metadata.items() if name not in left_out}

@@ -410,9 +410,11 @@ def fields_shown(value: Mapping[str, object], indent: str = "  ") -> Iterator[st
     An error shows them where nothing is recognised: the user looks up the name for ``--field``.
 
     Args:
-        indent: the blanks before each line; two more for each level.
+        indent: the blanks before each line; for the fields of an object in a field, this function
+            calls itself with two blanks more.
     """
     for name, field_value in islice(value.items(), _SHOWN_FIELDS):
+        # The object or list that a text holds as JSON; any other value as it is.
         opened = opened_json(field_value)
         example = opened
         count = ""

@@ -158,7 +158,7 @@ class SplitDump(Record):
         decoder = _decoder_of_form(self.mapping, self.form)
         with suppress(ValueProblem):
             record = DumpRecord(self.name, None, parse_json(line))
-            # By its number, as one line may hold several.
+            # A line may hold several retrievals: the one of this number is taken.
             raw = next(islice(decoder.raw(record), number, None), None)
             if raw is not None:
                 return decoder.retrieval(raw, "", raw.query or "")
@@ -315,7 +315,7 @@ def read_records(source: Source, container: str, problems: Problems) -> Iterator
             for line in read_lines(source, problems):
                 for value in line_value(line, source.name, problems):
                     yield DumpRecord(source.name, line.number, value)
-        # To a look at its beginning, a dump may seem to be SQuAD's: it is JSON in either case.
+        # By its beginning alone a dump may be taken for a file of SQuAD: both are read as JSON.
         elif container in ("json", "squad"):
             yield from _records_of_json_file(source, problems)
         else:

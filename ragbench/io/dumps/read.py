@@ -195,7 +195,7 @@ def open_responses(
         with looking_at(source.name):
             decoder = guess_mapping(sample, form=form, overrides=overrides)
         if scores is not None and decoder.mapping.score is not None:
-            # Made anew: a decoder prepares its functions from the mapping.
+            # A new decoder, because it prepares its functions from the mapping when it is made.
             decoder = Decoder(replace(decoder.mapping, scores=scores), decoder.form)
         if texts is None and decoder.mapping.query is None:
             raise DataError([Problem(message=_NO_QUERY, path=source.name)])
@@ -258,7 +258,7 @@ def _with_problems_in_order(
         problems: the dump's; they are emptied, and noted again in the order of the file.
     """
     problems.items.clear()
-    # They are noted a second time below, which counts them again.
+    # The problems of reading ahead are noted a second time below, which counts them again.
     problems.count -= len(noted)
     noted_before = 0
     for record, count in zip(sample, counts, strict=True):

@@ -457,7 +457,8 @@ class _Request:
         self.results_path = results_path
         self.documents = [_document_of(item) for item in items]
         self._has_ids = any(document.id is not None for document in self.documents)
-        """Then a text that no document has is rather an id that names none."""
+        """Whether some document has an id: then a result's text that is no document's text is taken
+        for an id that names no document."""
         self._are_texts = all(isinstance(item, str) for item in items)
         """Whether the documents are texts alone, of which each may be an id as well."""
 
@@ -654,7 +655,7 @@ def _hit_of_document(
         place: of the document in the request; None if the result brought it along.
     """
     fields = dict(document.fields)
-    # Its fields are among these already.
+    # What a nested object ``document`` holds is among `document.fields` already.
     fields.pop("document", None)
     inner: dict[str, object] = {**fields, "text": document.text}
     # The document's id may have come from a field of another name.

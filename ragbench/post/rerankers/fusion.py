@@ -168,8 +168,8 @@ class ReciprocalRankFusionReranker(FusionReranker):
         """
         lists, notes = self.members(query, chunks)
         places = range(len(chunks))
-        # First, as its weight is the first of `every_weight`.
-        rankings: list[Sequence[int]] = [places]  # the present order
+        # The present order comes first, as its weight is the first of `every_weight`.
+        rankings: list[Sequence[int]] = [places]
         for scores in lists:
             # sorted() is stable: equal scores are ranked in their present order.
             falling = [-score for score in scores]

@@ -352,7 +352,8 @@ class FeedbackReranker(Checked):
         for word, rarity in zip(words, rarities, strict=True):
             if word in query_counts:
                 own[word] = query_counts[word] * float(rarity)
-        # Each part is scaled to its share, however many words it has and whatever they weigh.
+        # The query's own words weigh `query_weight` together, and the added ones the rest of 1,
+        # however many words each part has.
         widened: dict[str, float] = {}
         for weights, share in ((own, self.query_weight), (added, 1 - self.query_weight)):
             total = sum(weights.values()) or 1.0

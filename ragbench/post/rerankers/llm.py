@@ -115,7 +115,8 @@ def _complete_order(order: object, size: int) -> list[int]:
             positions.append(number - 1)
     if not positions:
         raise ValueError(f"the language model named none of {counted(size, 'passage')}")
-    # All behind those named: `dict.fromkeys` keeps the first place of each.
+    # All passages are put behind those that the model named: `dict.fromkeys` then keeps each
+    # passage where it comes first.
     positions.extend(range(size))
     return list(dict.fromkeys(positions))
 

@@ -393,7 +393,7 @@ def _filled_form(form: Mapping[str, Any], values: Mapping[str, object]) -> dict[
     """
     body: dict[str, Any] = {}
     for field_name, value in form.items():
-        # Forms may nest: Pinecone has its settings in an object of their own.
+        # A form may have objects in it (Pinecone has the settings in one): they are filled, too.
         if is_object(value):
             body[field_name] = _filled_form(value, values)
         else:

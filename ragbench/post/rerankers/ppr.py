@@ -179,7 +179,7 @@ class PersonalisedPageRankReranker(Checked):
         shares_of_scale = ((cosines - lowest) / (1 - lowest)).clip(0, 1)
         weights = np.zeros(similarity.shape)
         np.put_along_axis(weights, nearest, shares_of_scale**self.sharpness, axis=1)
-        # Of two rows it is enough that either one has chosen the other.
+        # Two rows are neighbours where either one is among the nearest of the other.
         weights = np.maximum(weights, weights.T)
         source_rows, target_rows = np.nonzero(weights)
         # Rows are those of the chunks with an embedding: their places are among all chunks.

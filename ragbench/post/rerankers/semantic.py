@@ -66,7 +66,7 @@ def chunk_directions(
     embeddings: list[Any] = []
     places: list[int] = []
     for place, chunk in enumerate(chunks):
-        # Those of the run first: they are of one model, which metadata do not promise.
+        # Embeddings of the run come first: they are of one model, which metadata do not promise.
         embedding = embedding_of_id.get(chunk.id)
         if embedding is None:
             embedding = chunk.metadata.get(field)
@@ -337,7 +337,8 @@ def _marginal_relevances(relevance: Floats, similarity: Floats, balance: float) 
     for turn in range(size):
         place = int(np.argmax(worth - highest_cost))
         value = float(worth[place] - highest_cost[place])
-        # Below the pick before it: the scores must give the order of the picks.
+        # A chunk scores below the one that was picked before it, so that sorting by score gives the
+        # order in which the chunks were picked.
         next_lower = math.nextafter(previous, -math.inf)
         value = min(value, next_lower)
         values[place] = value

@@ -266,13 +266,13 @@ class OnnxEmbedder(PrefixedEmbedder):
     def identity(self) -> Mapping[str, object]:
         """All that the ONNX model's vectors depend on; the model counts by its bytes, not its name.
 
-        A collection stores it, and refuses an embedder with another one. Kept once it is known, as
-        the bytes of a model are read for it.
+        A collection stores this identity, and refuses an embedder with another identity. It is
+        computed once and kept, as all bytes of the model are read for it.
         """
         return {
             "embedder": "onnx",
             "version": VERSION,
-            # By its bytes: the same name may stand for other weights tomorrow.
+            # The digest of the model's bytes: tomorrow its name may be that of other weights.
             "model": _digest(self._files.model),
             "tokenizer": _digest(self._files.tokenizer),
             "pooling": self._pooling,

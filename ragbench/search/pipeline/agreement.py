@@ -64,7 +64,7 @@ def measured_weight(store: OwnCollection, embedder: Embedder) -> float | None:
         return None
     chunks_by_id = store.get(ids)
     vectors_by_id = store.vectors(ids)
-    # Both are in the order of `ids`, so that chunk and vector pair by position.
+    # The store gives chunks and vectors in the order of `ids`, so that they pair by position.
     return weight_of(list(chunks_by_id.values()), list(vectors_by_id.values()), embedder)
 
 
@@ -219,7 +219,8 @@ class VectorIndex:
         if weight is None:
             weight = embedder.hybrid_weight
         self.weight = weight
-        """Of its rankings beside those by words."""
+        """The weight of rankings by these vectors in a hybrid search; rankings by words have the
+        rest."""
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
         """The `k` chunks nearest to each query, best first, with their cosines as scores.

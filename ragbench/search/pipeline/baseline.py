@@ -146,7 +146,8 @@ class Bm25Index:
     def idf(self, token: str) -> float:
         """The inverse document frequency of a token in the index; the highest for an unknown token.
 
-        It says how rare a token is; quoted answers, too, weigh words by it.
+        The frequency says how rare a token is. BM25 weighs words by it, and so does the generator
+        that quotes answers from passages.
         """
         return self._scores.idf(token)
 

@@ -113,7 +113,7 @@ class ChatGenerator(Checked):
         response, count = votes[0]
         metadata: dict[str, Any] = {"model": candidates.model, "contexts": len(shown)}
         usage = candidates.usage
-        # Not those that were not reported, which are 0 and mean nothing.
+        # Counts of tokens that the provider did not report are 0 and mean nothing: left out.
         if usage is not None and usage.reported:
             metadata["usage"] = {
                 "prompt_tokens": usage.prompt_tokens,

@@ -173,7 +173,7 @@ class _Packer:
         self.text = text
         self.size = size
         self.chunks: list[Span] = []
-        """Those that are finished."""
+        """The chunks that are finished, as stretches of the text."""
         self.open: list[_CountedSpan] = []
         """The spans of the chunk that is being filled."""
 

@@ -320,9 +320,10 @@ class ExtractiveGenerator(Checked):
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult:
         """The answer to a question, quoted from its contexts.
 
-        It declines where no sentence supports one. The metadata holds ``language``, ``support`` of
-        the best sentence (in [0, 1]), ``evidence`` (the place of the answer) and all
-        ``candidates``. The confidence is the chance that the answer, or declining, is right.
+        The generator declines where no sentence supports an answer. The metadata holds
+        ``language``, ``support`` of the best sentence (in [0, 1]), ``evidence`` (the place of the
+        answer) and all ``candidates``. The confidence is the chance that the answer, or declining,
+        is right.
         """
         question = parse_question(query)
         candidates = self._candidates(query, question, contexts)

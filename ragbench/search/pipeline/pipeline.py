@@ -232,7 +232,7 @@ class OpenPipeline:
         None where the retrieval searches no collection: a user's, or BM25 in memory. `ragbench why`
         and reports print the cause for each gold that was not retrieved.
         """
-        # By its methods, as a protocol: a user's retrieval may have them, too.
+        # `Searched` is a protocol: a user's retrieval passes if it has the methods.
         if not isinstance(self.retriever, Searched):
             return None
         return GoldLocator(

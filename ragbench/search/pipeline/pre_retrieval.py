@@ -126,8 +126,8 @@ class PreRetrieval(Checked):
     ) -> Transformed:
         """The queries that one transform makes of a query.
 
-        The query as it was where a model's reply is bad. The failure then comes with the queries,
-        so that a report counts it.
+        Where a model's reply is bad, the query stays as it was, unless `on_error` is ``"raise"``.
+        The failure then comes with the query, so that a report counts it.
 
         Args:
             said: the conversation before the question; only a transform with ``history`` gets it.
@@ -147,7 +147,7 @@ class PreRetrieval(Checked):
             if self.on_error == "raise":
                 raise
             failure = Failure.of(error, stage=transform.name)
-            # Without the traceback: it is stored with every result, and names only ragbench's code.
+            # A failure is stored with every result; its traceback would name only ragbench's code.
             return Transformed(queries=(query,), failures=(replace(failure, traceback=None),))
         if not isinstance(result, Transformed):
             raise _no_queries(transform, type(result).__name__)

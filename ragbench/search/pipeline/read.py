@@ -599,7 +599,7 @@ def _orchestration_section(reading: PipelineFile) -> tuple[Orchestration, Any]:
         own_orchestration = reading.built(
             place, None, lambda: own_make(spec, own, folder=reading.folder)
         )
-        # Built like ragbench's own, so that these settings are checked alike.
+        # The shared settings are checked by building ragbench's own class with them.
         chosen = replace(chosen, settings=shared, target=Orchestration)
     return reading.made(chosen) or Orchestration(), own_orchestration
 
@@ -686,8 +686,8 @@ def _stage_rules(
 ) -> Rules:
     """The rules between retrieval and the later stages: settings that need more than it gives.
 
-    Such as a generator with more contexts than are retrieved, or a reranker without embeddings. A
-    run would only fail, or be wrong, much later.
+    A generator may take more contexts than are retrieved, or a reranker compare embeddings where
+    retrieval gives none. Without these rules a run would only fail, or be wrong, much later.
     """
     operators = () if post_retrieval is None else post_retrieval.operators
     fused = as_object(reading.at(("retrieval",))).get("candidates")

@@ -83,7 +83,8 @@ class StoreRetrieval(RetrievalStage):
 
         Left until the first query, they would fail after a long indexing.
         """
-        # Both are made again when the stage is opened; here they only raise what is wrong.
+        # The settings and the filters are made again when the stage is opened: made here, they only
+        # raise what is wrong.
         self.engine_settings()
         try:
             self.parsed_filters()
@@ -472,7 +473,8 @@ class StoreRetriever:
 
         One of them may hold it. A store cannot be searched for a text itself.
         """
-        # Both are asked: either may find what the other misses, and the caller checks each chunk.
+        # Vectors and words are both searched: either may find what the other misses. The caller
+        # checks for each chunk whether it holds the gold.
         strategies: list[Strategy] = []
         if self.embedder is not None:
             dense = DenseStrategy(store=self.store, embedder=self.embedder, calibration=None)
@@ -550,8 +552,8 @@ class StoreWordsStrategy:
     def score_meaning(self) -> ScoreMeaning:
         """The meaning of the scores.
 
-        The store's own ranking by words, which compares with no other search. It is printed
-        wherever scores are shown.
+        The store's own ranking by words, which compares with no other search. Reports print the
+        meaning wherever they show scores.
         """
         ranking = "its own ranking"
         if self.store.words is not None:
@@ -687,7 +689,7 @@ def _texts_to_try(view: ForeignCollection) -> list[str]:
     texts = {chunk.text for chunk in view.sampled() if chunk.text.strip()}
     if len(texts) < _MIN_TEXTS:
         return []
-    # The shorter half, spread over it: long ones take long and show no more.
+    # Texts spread over the shorter half: long texts take long to embed and show no more.
     by_length = sorted(texts, key=lambda text: (len(text), text))
     shorter = by_length[: max(_MIN_TEXTS, len(texts) // 2)]
     step = max(1, len(shorter) // _TRIED)

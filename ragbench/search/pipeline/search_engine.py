@@ -156,7 +156,7 @@ class Collection:
         is_whole = bool(digest) and info.complete  # else the same name may soon hold other chunks
         if self.sparse_folder is None or count < _WORTH_KEEPING or not is_whole:
             return SparseStrategy.build(self.store)
-        # Named by what it is made of alone: the same chunks in another store are the same words.
+        # The key does not hold the store: the same chunks in another store give the same index.
         key = fingerprint([digest, count, TOKENISER_VERSION, INDEX_FORM])
         folder = self.sparse_folder / f"{fitted_name(info.name)}-{key}"
         return kept_index(folder, self.store)
@@ -245,7 +245,8 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
     def collection(self, dataset_id: str) -> Collection:
         """An open collection of the engine's database; it stays open until the engine is closed.
 
-        One whose indexing did not come to its end is refused, unless `allow_incomplete` is set.
+        A collection whose indexing did not come to its end is refused, unless `allow_incomplete` is
+        set.
         """
         collection = self._collections.get(dataset_id)
         if collection is not None:
@@ -260,7 +261,7 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
             stack.callback(collection.close)
             if not self.allow_incomplete:
                 collection.check_complete()
-            stack.pop_all()  # it is complete: from here on the engine closes it
+            stack.pop_all()  # nothing was raised: from here on the engine closes the collection
         self._collections[dataset_id] = collection
         return collection
 

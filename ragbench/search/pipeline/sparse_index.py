@@ -72,7 +72,8 @@ def _remove_oldest(parent: Path, spared: Path) -> None:
     """
     last_used = {folder: folder.stat().st_mtime for folder in parent.iterdir()}
     total = 0
-    # Latest first: those that no longer fit into the limit are the ones used longest ago.
+    # The indexes used last come first: those behind, which no longer fit into the limit, are the
+    # ones used longest ago.
     latest_first = sorted(last_used, key=lambda folder: -last_used[folder])
     for folder in latest_first:
         # What is removed stays in the sum: nothing older than it is kept, however small.
@@ -171,8 +172,8 @@ class Bm25Scores:
     def idf(self, token: str) -> float:
         """The inverse document frequency of a token, as in BM25's formula.
 
-        The highest for an unknown one. It says how rare a token is, and so how much a text with the
-        token is about it.
+        The highest for an unknown token. The frequency says how rare a token is, and so how much a
+        text with the token is about it.
         """
         number = self._vocabulary.get(token)
         frequency = 0
@@ -331,9 +332,10 @@ class SparseStrategy:
     def _passing_chunks(self, filters: Filter) -> Any:
         """For each chunk whether it passes the filter, as an array in the order of the index.
 
-        That of the last filter is kept: a run searches with one filter, question after question.
+        The array of the last filter is kept: a run searches with one filter, question after
+        question.
         """
-        # Compared by what it says: to Python 1 and True are equal.
+        # Filters are compared by their text: to Python a filter for 1 equals one for True.
         key = repr(filters)
         last_key, passing = self._last_filter
         if last_key != key:

@@ -86,7 +86,7 @@ class Retriever(Protocol):
     def notes(self) -> Sequence[str]:
         """Remarks on the index for reports, one line each; the list only grows. None by default.
 
-        Such as what an approximate index misses.
+        A remark is, for example, how many chunks an approximate index misses.
         """
         return ()
 
@@ -324,8 +324,8 @@ class Searching:
     ) -> RetrievalResult:
         """The result of a question.
 
-        Its chunks, with the queries and failures of its search as metadata. Evaluations read the
-        metadata: their keys are part of stored results.
+        The question's chunks, with the queries and failures of its search as metadata. Evaluations
+        read the metadata: their keys are part of stored results.
         """
         metadata: dict[str, Any] = dict(self.retriever.metadata)
         if self.pre_retrieval.transforms:
@@ -474,7 +474,7 @@ class PipelineRAG(RAGInterface):
             return results
         processed: list[RetrievalResult | Exception] = []
         for query, result in zip(queries, results, strict=True):
-            # It keeps its place: outcomes pair with queries by position.
+            # A failed search keeps its place in the list: outcomes pair with queries by position.
             if isinstance(result, Exception):
                 processed.append(result)
             else:
@@ -489,7 +489,7 @@ def _post_retrieved(post: PostRetrieval, query: str, result: RetrievalResult) ->
     rerankers read, is left out: it would swell every stored result.
     """
     metadata = dict(result.metadata or {})
-    # For rerankers alone, which read it from `result`; a long list of numbers in every record else.
+    # Rerankers read the vector from `result`; nothing later does.
     metadata.pop("query_embedding", None)
     processed = post_retrieved(post, query, result)
     metadata |= processed.metadata or {}

@@ -187,8 +187,8 @@ class DenseStrategy:
     def score_meaning(self) -> ScoreMeaning:
         """The meaning of the scores.
 
-        The calibrated cosine, or the store's own measure of vectors. It is printed wherever scores
-        are shown.
+        The calibrated cosine, or the store's own measure of vectors. Reports print the meaning
+        wherever they show scores.
         """
         if self.calibration is not None:
             return CALIBRATED_COSINE
@@ -268,7 +268,7 @@ def exactly(strategy: Strategy) -> Strategy | None:
     A chunk that only the exact search finds was lost by the store's approximate index.
     """
     dense = dense_of(strategy)
-    # Nothing to take away: it compares no vectors, or all of them already.
+    # The search compares no vectors, or all of them already.
     if dense is None or dense.store.is_exact or dense.effort.exact:
         return None
     exact = replace(dense, effort=Effort(exact=True))

@@ -312,13 +312,13 @@ class OwnCollection(OpenCollection[Writer]):
         info = engine.read_info()
         self._dimension = info.dimension
         self.words = info.words
-        """How its store ranks by words; None where ragbench does."""
+        """How the collection's store ranks by words; None where ragbench ranks by words itself."""
 
     @property
     def dimension(self) -> int:
         """Length of the collection's vectors, as it was made: no later write changes it.
 
-        Vectors and queries of another length are refused by it.
+        Vectors and queries of another length are refused.
         """
         return self._dimension
 
@@ -386,7 +386,8 @@ class OwnCollection(OpenCollection[Writer]):
             chunk_count = counted(len(chunks), "chunk")
             raise StoreError(f"{chunk_count} came with {counted(len(rows), 'vector')}")
         encoded = [encode(chunk) for chunk in chunks]  # all, so that each is checked
-        # Of each id the position of its last chunk, ordered by where the id came first.
+        # By id: the position of the last chunk with this id; the ids are in the order of their
+        # first chunks.
         last_positions: dict[str, int] = {}
         for position, chunk in enumerate(chunks):
             last_positions[chunk.id] = position

@@ -77,7 +77,7 @@ class ReadableDatabase(ABC):
         self.folder = folder
         self._open_client = open_client
         self._connection: Any = None
-        """None before the first use, and after `close`."""
+        """The connection to the database; None before the first use, and after `close`."""
         self._open: Counter[str] = Counter()
         """How many uses of each collection are open; the connection ends with the last."""
         # Taken again by a thread that has it: closing the last collection closes the database.
@@ -147,10 +147,12 @@ class ReadableDatabase(ABC):
     def connected(self) -> Generator[Any]:
         """A context that gives the connection, which is made at its first use.
 
-        The engine's exceptions in it become a `StoreError`; only one thread at a time is in it.
+        The engine's exceptions in the block become a `StoreError`; only one thread at a time is in
+        such a block.
         """
         with self._lock:
-            # Loaded here, and not when it is made: importing an engine's package takes time.
+            # The engine's exceptions are loaded here and not when the database is made, because
+            # importing an engine's package takes time.
             if not self.failures:
                 self.failures = self.load()
             with engine_failures(self.address, self.failures):

@@ -245,8 +245,8 @@ class Elasticsearch:
     def is_exact(self) -> bool:
         """Whether a search of the index compares every vector.
 
-        Only a field of type ``flat`` has no graph. Reports measure by exact searches how many
-        chunks a graph misses.
+        Only a field of type ``flat`` is searched without a graph, by which an engine skips most
+        vectors. Reports measure by exact searches how many chunks a graph misses.
         """
         options: Any = self.fields[self.space.vector].get("index_options")
         return bool(options) and options.get("type") == "flat"
@@ -352,7 +352,7 @@ class Elasticsearch:
         if field is None or field["type"] not in _TEXT_TYPES:
             return name
         subfields = cast("Mapping[str, Any]", field.get("fields") or {})
-        # Any name: it is mostly "keyword", but the mapping decides.
+        # The subfield is mostly named "keyword", but its type decides, not its name.
         for subfield, settings in subfields.items():
             if settings.get("type") == "keyword":
                 return f"{name}.{subfield}"

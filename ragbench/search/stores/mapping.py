@@ -423,13 +423,13 @@ class AttachedRows:
         self.mapping = mapping
         places = mapping.places()
         self._metadata_paths = places.pop("metadata", None)
-        """None where the metadata are all other fields."""
+        """The fields that are metadata; None where all fields without another role are."""
         self._paths = {name: path for name, (path,) in places.items()}
-        """The paths of text, id, document and title, by name; of those that are known."""
+        """The paths of text, id, document and title by role, where the mapping names them."""
         self._getters = {name: getter(path) for name, path in self._paths.items()}
         """What reads the value of a role off a row, by the role's name."""
         self._troubled: dict[str, dict[str, None]] = {}
-        """The ids of the rows that had a trouble, each once, in order."""
+        """By trouble: the ids of the rows that had it, each once, in order."""
 
     def chunks(self, rows: Sequence[Row]) -> list[Chunk]:
         """The rows of one result, best first, as chunks; no two of them share an id.
@@ -451,7 +451,7 @@ class AttachedRows:
         for trouble, ids in self._troubled.items():
             has = "has" if len(ids) == 1 else "have"
             problem = _TROUBLES[trouble].format(**paths)
-            # The first that had it, which is there again in the next run.
+            # The first row that had the trouble: the next run names the same one.
             example = shortened_line(next(iter(ids)))
             lines.append(f"{counted(len(ids), 'row')} {has} {problem} (such as '{example}')")
         return lines

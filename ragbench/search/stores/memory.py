@@ -54,7 +54,7 @@ class MemoryDatabase(WritableDatabase):
             folder = Path(path)
         super().__init__(address, folder=folder)
         self._collections: dict[str, Memory] = {}
-        """Those that this process has opened, by name."""
+        """The collections that this process has opened, by name."""
 
     def load(self) -> tuple[type[Exception], ...]:
         """The exceptions of this store: only reading and writing its folder can fail.
@@ -168,19 +168,19 @@ class Memory:
         self._folder = folder
         self._lock = threading.RLock()
         self._chunks: list[Chunk] = []
-        """In the order of the rows of `_vectors`."""
+        """The collection's chunks, in the order of the rows of `_vectors`."""
         self._digests: dict[str, str] = {}
-        """Of each chunk, by id: an indexing embeds only those that have another."""
+        """The digest of each chunk, by id: an indexing embeds only chunks of another digest."""
         self._positions: dict[str, int] = {}
-        """Of each id among the chunks, and in the array of vectors."""
+        """The position of each id in `_chunks`, which is its row in `_vectors`."""
         self._vectors: Rows = np.zeros((0, info.dimension), dtype=np.float32)
-        """Behind the vectors of the chunks there may be room for more."""
+        """The chunks' vectors; behind them there may be unused rows, as room for more."""
         self._passing_filter: str | None = None
         """The filter that was used last; None where chunks have changed since."""
         self._passing_positions: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
-        """The chunks that pass it."""
+        """The positions of the chunks that pass the filter that was used last."""
         self._unsaved = True
-        """Whether the folder is behind: `save` writes only then."""
+        """Whether the folder lacks changes that are in memory: `save` writes only then."""
 
     @classmethod
     def load(cls, name: str, address: str, folder: Path) -> Memory:
@@ -255,7 +255,7 @@ class Memory:
         chunks_file = folder / f"chunks-{digest}.jsonl"
         vectors_file = folder / f"vectors-{digest}.npz"
         make_private_folder(folder)
-        # Named by their content: files of these names hold just this.
+        # The files' names hold the digest of the content: files that are there hold just this.
         are_written = chunks_file.is_file() and vectors_file.is_file()
         if not are_written:
             with written_whole(chunks_file, is_text=False) as file:

@@ -198,13 +198,13 @@ class Milvus:
     def is_exact(self) -> bool:
         """Whether a search of the collection compares every vector.
 
-        Its index is of the type FLAT, or none. Reports measure by exact searches how many chunks an
-        approximate index misses.
+        That is so where its vectors have an index of the type FLAT, or no index. Reports measure by
+        exact searches how many chunks an approximate index misses.
         """
         for index_name in self.client.list_indexes(self.name):
             index = self.client.describe_index(self.name, index_name)
             is_of_vector = index["field_name"] == self.space.vector
-            # Also of AUTOINDEX it is not known to compare all, so it counts as approximate.
+            # Milvus chooses what an AUTOINDEX is: it may be approximate, so it counts as that.
             if is_of_vector and index.get("index_type") != "FLAT":
                 return False
         return True

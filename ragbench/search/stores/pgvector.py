@@ -139,7 +139,8 @@ class PgvectorDatabase(WritableDatabase):
     def listed(self, connection: Any) -> list[str]:
         """The names of other programs' tables with vectors.
 
-        ragbench's own are left out: beside them a single other table need not be named by the user.
+        ragbench's own tables are left out, so that a user need not name the table where only one
+        other is in the database.
         """
         return tables_with_vectors(connection)
 
@@ -297,14 +298,15 @@ class PgvectorTable:
         self._table = escaped(table.sql)
         """The table's name as statements with placeholders hold it."""
         self._part = table.part
-        """The collection of LangChain's in its shared table; None for all rows."""
+        """The collection that is searched in LangChain's table of all; None searches all rows."""
         self._readable = [column for column in table.columns if column.kind not in _LEFT_OUT]
         """The columns that rows come with, and that filters may test."""
         self._column_names = [column.name for column in self._readable]
         self._vector = quoted(space.vector)
         kinds = {column.name: column.kind for column in table.columns}
         self._vector_kind = kinds[space.vector]
-        """Query vectors are cast to it: half vectors compare with half vectors only."""
+        """The type of the vectors' column: query vectors are cast to it, as PostgreSQL compares
+        half vectors with half vectors only."""
 
     def count(self) -> int:
         """How many rows of the table have a vector: those that a search can find.

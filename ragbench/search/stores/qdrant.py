@@ -124,7 +124,7 @@ class QdrantServerDatabase(WritableDatabase):
             settings = {"": settings}
         vectors: dict[str, Any] = {}
         for vector_name, vector in cast("Mapping[str, Any]", settings).items():
-            # A query has one vector: those with many a point compare otherwise.
+            # A query has one vector; fields with several vectors for a point compare otherwise.
             if vector and vector.multivector_config is None:
                 vectors[vector_name] = vector
         vector_name = mapping.chosen_vector(name, list(vectors))
@@ -146,8 +146,8 @@ class QdrantServerDatabase(WritableDatabase):
     def names(self, connection: Any) -> list[str]:
         """The names of ragbench's own collections.
 
-        Those with its mark, which holds the user's name. The mark is what ragbench writes into a
-        collection's metadata.
+        These are the collections with ragbench's mark, which it writes into their metadata; the
+        mark holds the name that the user gave, while Qdrant may know the collection by another.
         """
         names: list[str] = []
         for server_name in self.listed(connection):
@@ -217,7 +217,7 @@ class QdrantServerDatabase(WritableDatabase):
 
         Only the mark in its metadata shows whose a collection is.
         """
-        # Attached for its check: a collection without the mark is refused, and stays.
+        # `attach` raises for a collection without the mark, which then stays.
         if self.attach(connection, name) is not None:
             connection.delete_collection(fitted_name(name))
 
@@ -383,7 +383,7 @@ class OwnPoints(ClientCollection):
         self._address = address
         self._models = models
         self._indexed: set[str] = set()
-        """The fields of metadata that have an index since this object was made."""
+        """The fields of metadata that were given an index since this object was made."""
         self._filters = OwnFilters(models)
 
     def read_info(self) -> CollectionInfo:
@@ -489,7 +489,8 @@ class OwnPoints(ClientCollection):
                 vectors[WORDS] = self._sparse_vector(chunk.words)
             payload: dict[str, Any] = {}
             for name, value in fields.items():
-                # Only these two: an offset of 0 and a flag that is false are kept.
+                # Only None and empty objects are left out: an offset of 0 and a flag that is false
+                # are values.
                 if value not in (None, {}):
                     payload[name] = value
             # The names by themselves, which filters ask for: see `OwnFilters`.
@@ -682,8 +683,8 @@ def qdrant_models() -> ModuleType:
 def read_mark(client: Any, name: str) -> str | None:
     """The mark that ragbench leaves in a collection's metadata.
 
-    Its record of the collection, as JSON. None for a collection of another program, which is read
-    and never written to.
+    The mark is ragbench's record of the collection, as JSON. None for a collection of another
+    program, which is read and never written to.
     """
     metadata: dict[str, Any] | None = client.get_collection(name).config.metadata
     text = (metadata or {}).get(KEY)
@@ -708,5 +709,6 @@ def _server_client(url: str, key: str) -> Any:
     The import is slow, and the package is optional.
     """
     client = require("qdrant_client", extra="qdrant").QdrantClient
-    # Its check of versions would warn where no server answers; that is an error of ours.
+    # The client's check of versions would only warn where no server answers; ragbench raises an
+    # error of its own then.
     return client(url=url, api_key=key or None, timeout=_TIMEOUT, check_compatibility=False)
