@@ -86,8 +86,8 @@ class DistinctChunks:
     def _mention_with_chunk(self, place: int, document: Document) -> dict[str, Any]:
         """A mention of a chunk, under the chunk's name and with what other mentions know.
 
-        The values of the mention itself win: its score is that of its own list. Only the id is the
-        common one.
+        The mention's own values count before those of the chunk: its score is that of its own list.
+        Only the id is always the chunk's.
         """
         chunk = self._chunks[place]
         completed = {**chunk, **document}

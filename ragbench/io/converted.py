@@ -71,7 +71,8 @@ def _text_of_html(data: bytes, limits: ReadLimits) -> TextAndTitle:
     """
     package = require("trafilatura", extra="documents")
     with _reporting_damage("HTML"):
-        # Links say where, not what; recall: a short page is main text, too.
+        # The addresses of links are left out, as they answer nothing. Recall is favoured, because a
+        # short page is main text, too.
         text = package.extract(
             data, output_format="markdown", include_tables=True, favor_recall=True, fast=False
         )

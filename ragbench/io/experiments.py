@@ -79,7 +79,7 @@ def _python_literal(text: str) -> object:
     pandas writes such cells. Only literals are evaluated, never code.
     """
     try:
-        # By the reader of cells, which refuses a list that is not clear.
+        # `spelled_list` gives the text itself where it is not clear which list the text spells.
         if text.startswith("["):
             return spelled_list("retrieved_contexts", text)
         value: object = ast.literal_eval(text)

@@ -203,7 +203,8 @@ def _claim_of_record(row: Row, number: str) -> LabelledClaim:
             grade = as_number(grade)
         except ValueProblem as problem:
             raise _FieldError("grade", problem) from None
-    # ExpertQA has no field for it: claims about one question are from one answer.
+    # ExpertQA has no field for the answer that a claim is from: claims about one question are from
+    # one answer, and so of one cluster.
     cluster = question if is_expertqa else row.get("cluster")
     claim_id = row.get("id") or as_object(row.get("meta")).get("id")  # WiCE has it in "meta"
     if cluster is not None:

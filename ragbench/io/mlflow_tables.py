@@ -228,7 +228,7 @@ def _expected_documents(value: object) -> dict[str, object]:
             )
         texts.append(document.get("content"))
         names.append(document.get("doc_uri"))
-    # Texts first: by them a chunk is found, whatever its document is called.
+    # Texts count before names: by its text a chunk is found, whatever its document is called.
     if all(isinstance(text, str) and text.strip() for text in texts):
         return {"reference_contexts": texts}
     if all(isinstance(name, str) and name.strip() for name in names):

@@ -62,7 +62,8 @@ class RatingScale(Record):
     def bound(self) -> int:
         """The rating from which an answer is proposed to count as right, if high ratings are good.
 
-        It is 80 % of the highest rating: 4 of 5 stars. It is only a proposal: the user confirms it.
+        The bound is 80 % of the highest rating: 4 of 5 stars. It is only a proposal: the user
+        confirms it.
         """
         return math.ceil(_GOOD_SHARE * self.high)
 

@@ -361,9 +361,10 @@ def build_named(
 ) -> BuiltT:
     """Builds the implementation, such as a reranker, that settings name.
 
-    They are a name, or a mapping with ``name`` and the implementation's settings: the fields of its
-    class. A name such as ``file.py:Class`` or ``package.module:Class`` is an implementation of the
-    user's. A field of the protocol's own type is written the same way.
+    The settings are a name, or a mapping with ``name`` and the implementation's settings: the
+    fields of its class. A name such as ``file.py:Class`` or ``package.module:Class`` is an
+    implementation of the user's. A field of the protocol's own type, such as a reranker in a
+    reranker, is written the same way.
 
     Args:
         given: the name or the mapping; an instance of the protocol is returned as it is.
@@ -597,8 +598,8 @@ _PATHS_OF_MODELS = ("api_key_file", "cache")
 def placed_model(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Settings of a language model in a file, with the paths among them relative to its folder.
 
-    They have no dataclass with types at this point: `_PATHS_OF_MODELS` lists which are paths, and
-    has to name every one.
+    The settings have no dataclass with types at this point: `_PATHS_OF_MODELS` lists which of them
+    are paths, and has to name every one.
     """
     values = dict(settings)
     for key in _PATHS_OF_MODELS:

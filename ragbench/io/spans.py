@@ -419,7 +419,8 @@ def _otlp_value(value: object, depth: int = 0) -> object:
     Exporters spell the types in camel case, as protobuf's JSON does, or with underscores.
 
     Args:
-        depth: how many levels were opened so far; beyond `_DEEPEST` the value is None.
+        depth: how many levels were opened so far, one more for each call of itself; beyond
+            `_DEEPEST` the value is None.
     """
     typed_value = as_object(value)
     if not typed_value or depth > _DEEPEST:
@@ -439,7 +440,7 @@ def _otlp_object(pairs: Sequence[object], depth: int = 0) -> Values:
     The protocol names the type of each value: ``{"key": ..., "value": {"stringValue": ...}}``.
 
     Args:
-        depth: how many levels were opened so far.
+        depth: how many levels were opened so far; `_otlp_value` counts them.
     """
     fields: dict[str, object] = {}
     for pair in pairs:
@@ -577,7 +578,8 @@ def documents_of(value: object, depth: int = 0) -> Documents | None:
     Each framework wraps what its retriever returns in objects, lists or JSON text of its own.
 
     Args:
-        depth: how many levels of objects and lists were opened so far.
+        depth: how many levels of objects and lists were opened so far, one more for each call of
+            itself.
     """
     value = opened_json(value)
     if is_object(value) and depth < _DEEPEST:
@@ -780,8 +782,8 @@ def _speech_in_object(value: Values, part: str, depth: int) -> str | None:
 def _speech_in_list(values: Sequence[object], part: str, depth: int) -> str | None:
     """The last message of the user (question) or the system (answer) in a list of messages.
 
-    Of a list of the parts of one text it is the whole. None where none is certain: a list of other
-    things may be documents.
+    Of a list of the parts of one text it is the whole text. None where it is not certain which item
+    is meant: a list of other things may be documents.
 
     Args:
         part: ``"question"`` or ``"answer"``.
@@ -803,7 +805,7 @@ def _speech_in_list(values: Sequence[object], part: str, depth: int) -> str | No
     items = [opened_json(value) for value in values]
     if all(is_object(item) and item.get("type") == "text" for item in items):
         return text_of(items)
-    # Which of several would be the text is not known; a single object may be a document.
+    # Which of several items would be the text is not known; a single object may be a document.
     if len(items) > 1:
         return None
     item = items[0]

@@ -302,7 +302,7 @@ def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator
 
     The format in ``formats.toml`` names this reader.
 
-    The one that ``--split`` names, or the first.
+    The sheet is the one that ``--split`` names, or the first.
 
     The first row with a value is the header. A formula counts by the value that Excel last computed
     and stored: none is computed here. The file is checked before the package opens it, since a

@@ -379,7 +379,7 @@ def _not_ours(error: Exception) -> UnreadableError:
 def _was_never_asked(outcome: Outcome[Any]) -> bool:
     """Whether a recorded skip only says that a stage was not recorded, or not reached by the run.
 
-    It says nothing of the system, which can still be asked: such an outcome is not taken over.
+    Such a skip says nothing of the system, which can still be asked: the outcome is not taken over.
     `_UNKNOWN` has the texts by which runs say so.
     """
     is_skipped = outcome.status is Status.SKIPPED

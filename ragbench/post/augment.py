@@ -168,7 +168,7 @@ class Neighbours(Checked):
         if not neighbours:
             return entry
         chunk = entry.chunk
-        # Stable: neighbours of unknown place keep the service's order.
+        # `sorted` is stable: neighbours whose place is not known keep the service's order.
         parts = sorted((chunk, *neighbours), key=partial(_reading_order, chunk))
         text = "\n".join(part.text for part in parts)
         neighbour_ids = [neighbour.id for neighbour in neighbours]
@@ -467,7 +467,7 @@ class LinkExpand(Checked):
         The service is asked once for each id, since links may lead in circles.
         Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
-        # In breadth: all that is one link away, then all that is two ...
+        # In breadth: all chunks that are one link away, then all that are two links away ...
         expanded_ids: set[str] = set()
         linked: dict[str, RankedChunk] = {}
         ask = self.service.neighbours
@@ -484,7 +484,7 @@ class LinkExpand(Checked):
                         linked[linked_id] = entry
                         next_frontier.append(linked_id)
             frontier = next_frontier
-        # One that is among the present chunks counts once: `fuse` keeps the first record.
+        # A linked chunk may be among the present ones: `fuse` keeps the first of its two records.
         rankings = [context.chunks, list(linked.values())]
         return _fused_output(rankings, self.fusion, (1.0, self.weight))
 

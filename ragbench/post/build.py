@@ -421,7 +421,7 @@ def _stage_of_settings(
 def _checked_time(value: object) -> datetime:
     """The time of a stage's setting ``now``, in any form that times in metadata may have.
 
-    Ages of chunks are counted from it.
+    Ages of chunks are counted from this time.
     """
     time = parse_time(value)
     if time is None:
@@ -434,7 +434,7 @@ def _operators_of_list(
 ) -> tuple[Operator, ...]:
     """The operators of a list in a file, without those that cannot be built.
 
-    The reading notes why, and goes on: users see all mistakes at once.
+    `reading` notes why an operator cannot be built, and goes on: users see all mistakes at once.
 
     Args:
         place: of the list in the file.

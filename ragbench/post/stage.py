@@ -154,7 +154,7 @@ class PostRetrieval(Checked):
             RagbenchError: with ``on_error="raise"``, an operator failed.
         """
         query = as_query(query)
-        # The time of the question itself comes first: it may be asked of another day.
+        # A time that comes with the question counts before that of the stage.
         if query.now is None and self.now is not None:
             query = replace(query, now=self.now)
         state = OperatorInput(query=query, chunks=tuple(ranked(chunks)))

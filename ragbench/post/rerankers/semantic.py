@@ -104,17 +104,18 @@ def _unit_rows(embeddings: Sequence[Any], owners: Sequence[str]) -> Floats:
     Products of such rows are cosines.
 
     Args:
-        owners: whose each of them is, for messages.
+        owners: whose each embedding is, in the words of messages, such as ``chunk 'a1'``.
 
     Raises:
-        InterfaceError: one is no list of finite numbers, or has another length than the first.
+        InterfaceError: an embedding is no list of finite numbers, or has another length than the
+            first.
     """
     rows: list[Floats] = []
     for embedding, owner in zip(embeddings, owners, strict=True):
         try:
             vector = np.asarray(embedding, dtype=np.float64)
         except (TypeError, ValueError):
-            vector = np.empty(0)  # refused with the reason of what is no list of numbers
+            vector = np.empty(0)  # refused below: an empty vector is no list of numbers
         if vector.ndim != 1 or not vector.size:
             raise InterfaceError(f"the embedding of {owner} is not a list of numbers")
         if not np.isfinite(vector).all():
@@ -126,7 +127,7 @@ def _unit_rows(embeddings: Sequence[Any], owners: Sequence[str]) -> Floats:
             )
         rows.append(vector)
     matrix = np.stack(rows)
-    # Added up without a matrix of the squares, which would be as large as the rows.
+    # `einsum` adds up the squares without a matrix of them, which would be as large as the rows.
     squared_lengths = np.einsum("ij,ij->i", matrix, matrix)
     lengths = np.sqrt(squared_lengths)
     divisors = np.where(lengths == 0, 1, lengths)

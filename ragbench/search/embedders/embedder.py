@@ -142,7 +142,7 @@ class MeasuredEmbedder(ModelEmbedder):
     def dimension(self) -> int:
         """How many numbers the model's vectors have, counted on the vector of a word.
 
-        Kept once it is known: to find out loads the model, or asks its endpoint.
+        The number is kept: to find it out loads the model, or asks its endpoint.
         """
         vectors = np.asarray(self._rows(["dimension"], "passage"))
         return int(vectors.shape[1])

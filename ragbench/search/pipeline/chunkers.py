@@ -88,7 +88,8 @@ def token_spans(text: str, within: Span, size: ChunkSize) -> list[Span]:
         within: the stretch.
         size: the limit, and how far neighbours overlap.
     """
-    # By name: the package has types for callers that it does not need here.
+    # Imported by its name, so that its types are not checked: they are of packages for which it has
+    # options that are not used here.
     semchunk: Any = importlib.import_module("semchunk")
     # Not memoized: that memo belongs to the process, has no limit, and would keep every text.
     split = semchunk.chunkerify(size.counter.count, size.tokens, memoize=False)
@@ -201,7 +202,7 @@ class _Packer:
         # A few words, such as a heading, are no chunk: they go with what follows them.
         is_lonely = open_tokens * _LONELY_SHARE <= limit
         if self.open and is_lonely and exceeds:
-            # The open words lead the first of these pieces, or are the first themselves.
+            # The open words lead the first piece of the span, or are a chunk before its pieces.
             self.chunks += self._led_by_open(span, open_tokens)
             self.open = []
             return

@@ -82,9 +82,9 @@ class _Own:
     def identity(self) -> Mapping[str, object]:
         """All that the results of the user's class depend on.
 
-        Stored results are used while it is the same. That is the class with its source and its
-        arguments. A class that names its version itself (``stage_identity``) replaces all of that
-        but the place where it is: two classes may call their versions alike.
+        Stored results are used while the identity is the same. It is the class with its source code
+        and its arguments. A class that names its version itself (``stage_identity``) replaces all
+        of that but the place where the class is: two classes may call their versions alike.
         """
         own = self.rag.stage_identity(self.stage)
         described = describe_rag(self.rag, self.spec, self.settings)

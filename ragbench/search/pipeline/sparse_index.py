@@ -236,11 +236,12 @@ class SparseStrategy:
         metadata: list[Any] = []
         tokens: list[list[str]] = []
         for start in range(0, len(ids), _BATCH):
-            # In the order of `ids`, as `get` gives them: a position in the index stands for an id.
+            # `get` gives the chunks in the order of `ids`: a position in the index means an id.
             for chunk in store.get(ids[start : start + _BATCH]).values():
                 metadata.append(dict(searched_fields(chunk)))
                 title = chunk.metadata.get("title")
-                # A title counts twice, as in `WordsForm`, so that both kinds give the same scores.
+                # A title counts twice, as where a store keeps the words (`WordsForm`), so that both
+                # rankings give the same scores.
                 tokens.append(chunk_tokens(chunk.text, title, 2))
         scores = Bm25Scores.build(tokens, k1=_BM25_K1, b=_BM25_B)
         return cls(store=store, ids=ids, metadata=lambda: metadata, scores=scores)
@@ -347,7 +348,7 @@ class SparseStrategy:
     def idf(self, token: str) -> float:
         """How rare a word is among the indexed chunks; quoted answers weigh words by it, too.
 
-        Both then agree on which words of a question matter.
+        Rankings and quoted answers then agree on which words of a question matter.
         """
         return self.scores.idf(token)
 

@@ -226,7 +226,7 @@ class Searching:
     def identity(self) -> dict[str, Any]:
         """All that a retrieval depends on besides question and number, as JSON.
 
-        Stored results are used again only while it is the same.
+        Stored results are used again only while the identity is the same.
         """
         identity: dict[str, Any] = {"retriever": dict(self.retriever.identity)}
         # Without transforms each question is one query, and nothing is fused.

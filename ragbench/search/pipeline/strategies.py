@@ -204,7 +204,8 @@ class DenseStrategy:
         positions = [position for position, query in enumerate(queries) if query.strip()]
         if not positions:
             return results
-        # As passages are embedded, too: without characters that tokenizers stop at.
+        # Queries lose the characters that tokenizers stop at, as passages do before they are
+        # embedded.
         texts = [readable_text(queries[position]) for position in positions]
         if search.kind == "passage":
             vectors = self.embedder.embed_passages(texts)

@@ -279,7 +279,7 @@ class Reader(Engine, Protocol):
     def key(self) -> str | None:
         """The field that is the engine's own id of a row; None where that id is not a field.
 
-        It becomes the id of chunks where the user names no other field.
+        Its values become the ids of chunks where the user names no other field.
         """
         ...
 
@@ -304,7 +304,7 @@ class Writer(Engine, Protocol):
     def read_info(self) -> CollectionInfo:
         """The collection's record of itself (embedder, completeness, words) as it is now.
 
-        Another process may be writing: it is read anew each time.
+        Another process may be writing: the record is read anew each time.
         """
         ...
 

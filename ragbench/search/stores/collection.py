@@ -258,7 +258,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def close(self) -> None:
         """Ends the use of the collection, and so perhaps of its connection.
 
-        A second call does nothing.
+        The connection ends with the last open collection. A second call does nothing.
         """
         on_close = self._on_close
         if on_close is not None:

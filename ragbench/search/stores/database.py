@@ -208,7 +208,8 @@ class WritableDatabase(ReadableDatabase):
 
         Attaching another program's collection raises an error, which counts as no here.
         """
-        # A foreign one raises, and what may not be looked at is not ragbench's.
+        # `attach` raises for another program's collection; one that may not be looked at is not
+        # ragbench's either.
         refusals: tuple[type[Exception], ...] = (StoreError, *self.failures)
         try:
             return self.attach(connection, name) is not None

@@ -137,8 +137,8 @@ class FieldMapping:
     ) -> str | None:
         """The field of a collection that the store ranks by words.
 
-        None where it is not clear or not there. Unlike a vector, such a field need not be there: a
-        search by vectors alone is possible.
+        None where it is not clear which field that is, or there is none. Unlike a vector, such a
+        field need not be there: a search by vectors alone is possible.
 
         Args:
             name: of the collection, for errors.
@@ -149,7 +149,7 @@ class FieldMapping:
             ConfigError: the collection has no such field as the user names.
         """
         words = self.words or usual
-        # Of several, none is chosen unasked: they may hold other words, such as a title's.
+        # Of several fields none is chosen unasked: one may hold other words, such as a title's.
         if words is None and len(fields) == 1:
             return fields[0]
         if words is not None and words not in fields:

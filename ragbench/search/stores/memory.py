@@ -352,7 +352,8 @@ class Memory:
     def stored(self, ids: Sequence[str]) -> list[Chunk]:
         """The chunks of those ids that are there.
 
-        Shared objects, of which results get copies by `read`. Ids without a chunk are left out.
+        They are the collection's own objects: `read` makes copies of them for results. Ids without
+        a chunk are left out.
         """
         with self._lock:
             chunks: list[Chunk] = []

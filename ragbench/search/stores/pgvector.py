@@ -184,7 +184,7 @@ class PgvectorDatabase(WritableDatabase):
     def names(self, connection: Any) -> list[str]:
         """The names of ragbench's own collections: those with an entry in its table of collections.
 
-        None where that table was never made. Other tables of the database are not touched.
+        No names where that table was never made. Other tables of the database are not touched.
         """
         if not _has_infos(connection):
             return []
