@@ -72,8 +72,8 @@ def _is_dataset(folder: Path) -> bool:
 def read_hugging_face(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row a record; the row's line is its number in the split.
 
-    A hub name is ``owner/name`` or ``owner/name/configuration``. Without a split, the only one or
-    else ``test`` is read. Hub datasets are streamed, saved folders memory-mapped.
+    A hub name is ``owner/name`` or ``owner/name/configuration``. Where no split is named, the only
+    split or else ``test`` is read. Hub datasets are streamed, saved folders memory-mapped.
     """
     if source.hub == "":
         raise UnreadableError("expected a name such as hf:owner/name or hf:owner/name:test")

@@ -119,7 +119,7 @@ class DistinctChunks:
     def _add_chunk(self, document: Document) -> int:
         """Adds a new chunk, and returns its place.
 
-        By its id and its text later mentions find it.
+        Later mentions of the chunk are recognised by its id and its text.
         """
         place = len(self._chunks)
         chunk = dict(document)

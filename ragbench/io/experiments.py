@@ -145,8 +145,8 @@ def _input_fields(inputs: Values) -> dict[str, str]:
 def _output_fields(outputs: Values) -> dict[str, str]:
     """The keys of the answer and the retrieved texts in an experiment's outputs.
 
-    Each with the field of a case that it is. Names that ragbench has for outcomes count before
-    those that frameworks use.
+    Each key comes with the field of a case that it is. Names that ragbench has for outcomes count
+    before those that frameworks use.
     """
     usual = outcome_fields()
     returned = field_names("returned")

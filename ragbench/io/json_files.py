@@ -219,8 +219,8 @@ _QUESTION_NAMES = frozenset({"query", "question", "userinput"})
 def questions_of(value: Mapping[str, Any]) -> list[Any]:
     """The values of an object's fields that are named like a question; none of an envelope.
 
-    An object with a question is a record, whose lists are its fields. One without may be an
-    envelope, whose list is the records.
+    An object with a question is a record, whose lists are its fields. An object without a question
+    may be an envelope: an object around the list of the records.
     """
     questions: list[Any] = []
     for name, item in value.items():

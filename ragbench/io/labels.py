@@ -113,8 +113,8 @@ def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
 def _holds_answers(source: Source) -> bool:
     """Whether a file has people's labels of answers, not of claims.
 
-    Tables and exports of labelling tools do; in JSON the names of fields decide. The two are read
-    by different readers, see `ragbench.io.people`.
+    Tables and exports of labelling tools hold labels of answers; in JSON the names of fields
+    decide. Labels of answers and of claims have different readers, see `ragbench.io.people`.
     """
     if source.suffix in (".csv", ".tsv", ".xlsx"):
         return True

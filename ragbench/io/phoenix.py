@@ -140,7 +140,8 @@ def _run_row(row: Row, source: Source) -> Row:
 def _columns_without(row: Row, names: Sequence[str]) -> dict[str, object]:
     """The columns of a row that did not become fields of the case: they are the case's metadata.
 
-    Another tool's scores are among them: they are kept, and not measured here.
+    Scores that Phoenix computed may be in such columns: they are kept as metadata, and ragbench's
+    own metrics are computed all the same.
     """
     columns = dict(row.values)
     for name in names:

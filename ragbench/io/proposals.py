@@ -331,8 +331,8 @@ def _is_number(text: str) -> bool:
 def _questions(columns: Sequence[Column]) -> Column | None:
     """The column of the questions, without which a table gives no cases; None in doubt.
 
-    The only column with a header for questions counts first. Else the only one whose values end
-    with question marks: among those with such a header, or among all columns.
+    The only column with a header for questions counts first. Else it is the only column whose
+    values end with question marks: among the columns with such a header, or among all columns.
     """
     by_header = [column for column in columns if column.meaning == "query"]
     if len(by_header) == 1:

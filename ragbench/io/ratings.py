@@ -79,7 +79,7 @@ class RatingScale(Record):
     def described(self) -> str:
         """The scale in words: which ratings the proposed bound counts as right, and the reverse.
 
-        A user decides by it, since only he knows whether 1 or 5 is the best.
+        A user reads this and decides, since only he knows whether 1 or 5 is the best.
         """
         return (
             f"from {self.low} to {self.high}, of which {self.bound} and more count as right (if "

@@ -553,7 +553,8 @@ class RowDecoder(ABC, Generic[RecordT]):
     def _decoded(self, row: Row) -> RecordT | None:
         """The case, or the document, of a row; None where something wrong was noted.
 
-        Each kind of records has its own. Whatever it raises, `decode` notes as the row's problem.
+        Cases and documents each have a method of this name. What it raises, `decode` notes as a
+        problem of the row.
         """
 
     def _converted_fields(self, row: Row, plan: FieldPlan) -> dict[str, Any] | None:
@@ -602,13 +603,14 @@ class RowDecoder(ABC, Generic[RecordT]):
     ) -> Any:
         """The value of a record's field that has two fields of the source, which have to agree.
 
-        Disagreement is noted as a problem. Of expectations both count: an answer can have to fulfil
-        several.
+        Disagreement is noted as a problem. Only the expectations of both fields count together: an
+        answer can have to fulfil several.
 
         Args:
             target: the field of the record.
-            source: the second field of the source with a value for it, and `value` is that value.
-            earlier: the value of the first one.
+            source: the second field of the source with a value for `target`.
+            earlier: the value of the first field of the source.
+            value: the value of the second field of the source.
         """
         if is_expectation(target):
             return merged(earlier, value)
@@ -727,7 +729,7 @@ class EntryDecoder(RowDecoder[Entry]):
     def _decoded(self, row: Row) -> Entry | None:
         """The case of a row, with what a system did where `outcomes` asks for it.
 
-        None if it is wrong.
+        None if something in the row is wrong.
 
         The order counts: paths become names before a plan is chosen by the names, and fields that
         only lead to others (`unanswerable`, `must_contain`) are gone before the case is made.

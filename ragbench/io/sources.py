@@ -172,8 +172,8 @@ def open_source(
 def _content_digest(paths: Iterable[str | Path | None], settings: str) -> str:
     """A digest of all files of a source, and of the settings by which they are read.
 
-    Where it is equal, a later run need not read them again. It is empty where something cannot be
-    read, or where a link leads to another folder: what is behind it would not be digested.
+    Where the digest is equal, a later run need not read the files again. It is empty where a file
+    cannot be read, or where a link leads to another folder: that folder would not be digested.
 
     Args:
         paths: files, and folders with all files below them.

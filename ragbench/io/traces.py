@@ -330,8 +330,9 @@ def _without_unneeded_texts(spans: list[Span]) -> list[Span]:
 def _session_columns(row: Row) -> tuple[object, ...]:
     """Session, time, question and answer of a trace, for those that follow it in its session.
 
-    They are the last columns of the table of cases in ``scratch.toml``. Without a session nothing
-    follows it, and all are null. Without a time a trace is the first of its session.
+    They are the last columns of the table of cases in ``scratch.toml``. A trace without a session
+    has no traces that follow it, and all four are null. One without a time is the first of its
+    session.
     """
     session = row.values["cluster"]
     if session is None:

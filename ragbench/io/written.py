@@ -170,7 +170,7 @@ def _case_of_cells(cells: Values) -> Values:
 def _retrieval_of_cells(cells: Values) -> RetrievalResult[Any] | None:
     """The retrieval in a row of an exported table, which is what generation was given.
 
-    None where the row has neither its texts nor its ids. Of ids alone the texts are empty.
+    None where the row has neither texts nor ids of chunks. With ids alone the texts are empty.
     """
     contexts = cells["retrieved_contexts"]
     ids = cells["retrieved_context_ids"]

@@ -344,7 +344,8 @@ class SettingsFile:
 def _key_in_message(keys: Sequence[str], message: str) -> str | None:
     """The first of some settings' keys that an error's message is about; None if none is.
 
-    Such an error has no place; by the key it gets the line of its setting.
+    The error itself may not say where in the file it is: by the key it gets the line of the
+    setting.
     """
     for key in keys:
         if re.search(f"(^|: |unknown |'){re.escape(key)}[ ']", message):

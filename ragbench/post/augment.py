@@ -107,7 +107,7 @@ class Metadata(Checked):
     def _text_with_metadata(self, entry: RankedChunk) -> str | None:
         """The chunk's text above a line for each metadata field that the chunk has.
 
-        None for a chunk that has none of them: it stays as it is.
+        None for a chunk that has none of these fields: such a chunk stays as it is.
         """
         chunk = entry.chunk
         lines: list[str] = []

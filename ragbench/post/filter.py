@@ -141,7 +141,7 @@ def truncated(
 ) -> RankedChunk | None:
     """A chunk with as many of its first sentences as a budget of tokens allows.
 
-    None when not even the first one fits.
+    None when not even the first sentence fits.
 
     Args:
         by: name of the operator that cuts, for the chunk's list of changes.

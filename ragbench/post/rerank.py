@@ -339,10 +339,10 @@ class StoredReranker:
 def stored(reranker: Reranker, store: ScoreStore) -> Reranker:
     """A reranker with a store of scores before it, where it is slow or paid (``asks_elsewhere``).
 
-    The store is put before those within it, too. All others are as they were: computing their
-    scores costs less than looking them up.
+    The store is put before rerankers within the reranker, too. Rerankers that are neither slow nor
+    paid stay as they are: computing their scores costs less than looking them up.
     """
-    # One that asks elsewhere is stored as a whole, though it may have members.
+    # A reranker that asks elsewhere is stored as a whole, though it may have rerankers within it.
     if getattr(reranker, "asks_elsewhere", False):
         return StoredReranker(reranker=reranker, store=store)
     fusion: Any = reranker

@@ -108,7 +108,7 @@ class PostRetrieval(Checked):
     def reads_now(self) -> bool:
         """Whether an operator of the stage, or a reranker within one, reads the time.
 
-        Then a run sets its date, from which ages are counted.
+        For such a stage a run sets a date, from which the ages of chunks are counted.
         """
         steps = (*self.operators, *rerankers_of(self))
         return any(getattr(step, "reads_now", False) for step in steps)
@@ -133,8 +133,8 @@ class PostRetrieval(Checked):
     def dated(self, now: datetime) -> PostRetrieval:
         """The stage with a time that ages are counted from, if an operator reads one.
 
-        A time that is set already stays. Without one, the same run on another day would give other
-        ages.
+        A time that is set already stays. Without a set time, the same run on another day would give
+        other ages.
         """
         if self.now is None and self.reads_now:
             return replace(self, now=now)

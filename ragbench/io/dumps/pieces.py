@@ -354,7 +354,7 @@ def _records_of_json_file(source: Source, problems: Problems) -> Iterator[DumpRe
 def _is_one_response(hits: Sequence[object]) -> bool:
     """Whether an array's elements are hits of one query, rather than records with a query each.
 
-    By its first element: in both cases the elements are all alike.
+    The first element decides, as the elements of an array are all alike in both cases.
     """
     if not hits:
         return False

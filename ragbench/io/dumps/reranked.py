@@ -210,7 +210,7 @@ def _is_score_alone(item: object) -> bool:
 def _scores_by_id(value: object) -> str | None:
     """The path of an object of a record that has a score by document's id, and a ranking's name.
 
-    None without one. Such scores would change the order of the documents in the record.
+    None without such an object. Its scores would change the order of the documents in the record.
     """
     ids: set[str | None] = set()
     for path, items in _lists_in(value):
@@ -302,8 +302,8 @@ def _is_ranking(path: str) -> bool:
 def _may_be_results(path: str, items: Hits) -> bool:
     """Whether a list looks like a reranker's results, by its elements or by its name.
 
-    Whether its elements are understood is decided afterwards; `unread_ranking` refuses those that
-    rank the documents and are not.
+    Whether its elements are understood is decided afterwards; `unread_ranking` finds the lists that
+    rank the documents and are not understood.
     """
     if not items or says_gold(path):
         return False

@@ -77,8 +77,8 @@ class HashingEmbedder(ModelEmbedder):
 def _hash_of_word(token: str) -> int:
     """A hash of a word with 64 bits that is the same in every process, unlike Python's `hash`.
 
-    Vectors of stored collections are made by it: another hash would need another identity. Kept for
-    frequent words, as texts repeat them.
+    Vectors of stored collections are made by this hash: another one would need another identity.
+    The hashes of frequent words are kept in memory, as texts repeat them.
     """
     # A token may hold a lone surrogate, which plain UTF-8 refuses.
     encoded = token.encode("utf-8", "surrogatepass")

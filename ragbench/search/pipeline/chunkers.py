@@ -434,8 +434,8 @@ class AutoChunker(SizedChunker):
     def identity(self) -> Mapping[str, object]:
         """The identities of both chunkers that may cut a document.
 
-        With another one an index is out of date. Which of the two cuts is known only document by
-        document.
+        An index that was made with another identity is out of date. Which of the two chunkers cuts
+        is known only document by document.
         """
         return {
             "chunker": "auto",
@@ -446,7 +446,7 @@ class AutoChunker(SizedChunker):
     def pieces(self, document: Document) -> list[Piece]:
         """The pieces of a document: by the end of its id (``guide.md``) Markdown or text.
 
-        A folder of mixed files needs no setting so.
+        So a folder with files of both kinds needs no setting.
         """
         if document.id.lower().endswith(_MARKDOWN_ENDINGS):
             return MarkdownChunker(size=self.size).pieces(document)
@@ -465,8 +465,8 @@ class SentenceChunker(SizedChunker):
     def pieces(self, document: Document) -> list[Piece]:
         """Runs of whole sentences of a document, in order.
 
-        One sentence beyond the limit is cut by tokens. So a chunk begins and ends with whole
-        sentences, which a model can quote.
+        A sentence that is longer than a chunk may be is cut by tokens. All other chunks begin and
+        end with whole sentences, which a model can quote.
         """
         sentences = split_sentences(document.text)
         chunks = _Packer(document.text, self.size).pack(sentences)

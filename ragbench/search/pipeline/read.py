@@ -99,8 +99,8 @@ class PipelineFile(SettingsFile):
     ) -> Chosen | None:
         """The implementation of a stage that the file chooses, by a name or a ``type``.
 
-        None, and a problem in the file, where it is unknown. A user's class is only named here, not
-        imported.
+        Where the name is unknown, a problem is noted and the result is None. A user's class is only
+        named here, not imported.
 
         Args:
             place: where in the file it is chosen.
@@ -167,7 +167,7 @@ class PipelineFile(SettingsFile):
     ) -> Any:
         """A stage's implementation, built: ragbench's own or a user's class.
 
-        None where the file has it wrong: then the problem is noted at its line.
+        None where the file's settings of the stage are wrong: the problem is noted at its line.
 
         Args:
             place: where in the file it is chosen.

@@ -430,7 +430,8 @@ class StoreRetriever:
         """The chunks that may hold a gold context (the right passage), by its document, id or text.
 
         `ragbench why` looks up gold that was not retrieved: whether it is in the store at all, and
-        whether the filters leave it out. None where the store can look it up in no way.
+        whether the filters leave it out. None where the store can look up neither documents, ids
+        nor texts.
 
         Args:
             filtered: whether only chunks that pass the stage's filters count.
@@ -684,7 +685,8 @@ def _vector_problem(collection: ForeignCollection, embedder: Embedder, name: str
 def _texts_to_try(view: ForeignCollection) -> list[str]:
     """Some texts of a foreign collection, to be searched for by themselves; none of too few texts.
 
-    Each must find its own row: so a wrong embedder is noticed.
+    With the embedder that made the collection's vectors, each text finds its own row first: so a
+    wrong embedder is noticed.
     """
     texts = {chunk.text for chunk in view.sampled() if chunk.text.strip()}
     if len(texts) < _MIN_TEXTS:

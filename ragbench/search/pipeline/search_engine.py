@@ -101,7 +101,8 @@ class Collection:
     def has_vectors(self) -> bool:
         """Whether the collection was indexed with an embedder.
 
-        Without one only words can be searched. A search by vectors is refused then.
+        Without an embedder there are no vectors: only words can be searched, and a search by
+        vectors is refused.
         """
         return self.identity.embedder_name != NO_EMBEDDER
 
@@ -109,7 +110,7 @@ class Collection:
     def _dense(self) -> DenseStrategy:
         """The collection's search by vectors, with the embedder that made them.
 
-        Another one is refused: the cosines of two models' vectors mean nothing.
+        Another embedder is refused: a cosine between vectors of two models means nothing.
 
         Raises:
             ConfigError: the collection has no vectors, or another embedder made them.
@@ -142,9 +143,9 @@ class Collection:
     def _sparse(self) -> SparseStrategy | StoredWordsStrategy:
         """The collection's search by words.
 
-        By the store where it keeps them, else by an index here. The index of a large collection is
-        kept in a folder, and read from there the next time: building it takes longer. The folder's
-        name holds all that the index depends on.
+        The store ranks by words where it keeps the chunks' words; else an index in this process
+        does. The index of a large collection is kept in a folder, and read from there the next
+        time: building it takes longer. The folder's name holds all that the index depends on.
         """
         info = self.store.info()
         words = self.store.words
@@ -268,7 +269,7 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
     def __exit__(self, *_: object) -> None:
         """Closes the engine's collections, the embedders opened for them, and the database.
 
-        Where closing one fails, a second call goes on with the others.
+        Where closing one of them raises an error, a second call closes the others.
         """
         # Taken out one by one: where closing one fails, a second call goes on with the others.
         while self._collections:

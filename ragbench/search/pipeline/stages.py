@@ -100,7 +100,7 @@ class Retriever(Protocol):
     def query_embedding(self, query: str) -> Sequence[float] | None:
         """The vector of a query, for rerankers that compare it with the chunks'.
 
-        None by default. Without one such rerankers are refused.
+        None by default. Where a retriever has no such vectors, these rerankers are refused.
         """
         return None
 
@@ -512,8 +512,8 @@ class BatchRetrieval(PipelineRAG):
     ) -> list[RetrievalResult]:
         """The contexts of all queries, in one search.
 
-        Where one fails, the others keep their results. An embedder or a store takes less time for
-        many queries at once.
+        Where the search of one query fails, the others keep their results. An embedder or a store
+        takes less time for many queries at once.
         """
         outcomes = self._retrieval_outcomes(queries, top_k)
         return settled(outcomes, "PipelineRAG.batch_retrieve_with_metadata")

@@ -100,8 +100,8 @@ class ForeignCollection(OpenCollection[Reader]):
     def metric(self) -> MetricName:
         """How the store compares vectors.
 
-        Where nothing says so, as the mapping or ragbench assumes. Reports print it with the scores,
-        which mean nothing without it.
+        Where neither the store nor the user says so, ragbench assumes a metric. Reports print it
+        with the scores, which mean nothing without it.
         """
         return self.space.metric
 

@@ -355,7 +355,7 @@ class Writer(Engine, Protocol):
     def digests(self) -> dict[str, str]:
         """The digest of every stored chunk, by id.
 
-        An indexing sees by it which chunks have changed.
+        An indexing sees by the digests which chunks have changed.
         """
         ...
 
@@ -429,7 +429,8 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
 def _best_first(row: Row) -> tuple[float, str]:
     """A sort key of rows: the best score first, and of equal scores the lowest id.
 
-    All stores order results so: which chunks make the cut must not depend on the engine.
+    Results of all stores have this order: which chunks are among the first `k` must not depend on
+    the engine.
     """
     return -row.score, row.id
 

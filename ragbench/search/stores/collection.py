@@ -115,7 +115,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def _condition(self, filters: Filter | None) -> Any:
         """A search's filters and the collection's native filter as one condition.
 
-        Made once a search, for all of its queries.
+        The condition is made once for a search, for all of its queries.
         """
         return self._engine.condition(filters, self.native_filter)
 
@@ -145,7 +145,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def is_exact(self) -> bool:
         """Whether a search of the collection compares every vector.
 
-        No index could then miss a chunk. Where one could, reports measure how many it misses.
+        An exact search misses no chunk. An approximate index may: reports measure how many.
         """
         with self.working() as engine:
             return engine.is_exact

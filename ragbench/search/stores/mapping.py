@@ -162,7 +162,7 @@ class FieldMapping:
     def checked_metric(self, name: str, metric: MetricName) -> MetricName:
         """The metric by which the store compares vectors, if the user names no other one.
 
-        With another one, scores would be read by the wrong measure.
+        A metric other than the store's would give the scores a wrong meaning.
 
         Args:
             name: of the collection, for errors.
@@ -322,7 +322,7 @@ class _Sample:
     ) -> str | None:
         """The first usual path of a document's id that some row fills, and that has no other role.
 
-        Without one, chunks of a document cannot be recognised as such.
+        Without such a path it is not known which chunks are of one document.
 
         Args:
             prefixes: where names are looked for: ``""`` for the row, ``"metadata."`` for an object.

@@ -424,8 +424,8 @@ class PgvectorTable:
     def _where_part(self, condition: Sql) -> tuple[str, tuple[object, ...]]:
         """The part of a statement after WHERE, with its values.
 
-        The collection's rows with a vector. In LangChain's shared table, only the rows of one
-        collection.
+        It selects the rows that have a vector and pass the condition; in LangChain's shared table,
+        only the rows of one collection.
         """
         where = f"{self._vector} IS NOT NULL AND {condition.sql}"
         if self._part is None:

@@ -156,8 +156,8 @@ def _columns(connection: Any, sql: str) -> tuple[SqlColumn, ...]:
 def primary_key(connection: Any, table: SqlTable) -> str | None:
     """The single column of a table's primary key.
 
-    None where it has none, or one of several columns. It is the id of chunks where the user names
-    no other column.
+    None where the table has no primary key, or one of several columns. The column holds the ids of
+    chunks where the user names no other.
     """
     keys = catalogue_rows(connection, "keys", table.sql)
     if len(keys) != 1:

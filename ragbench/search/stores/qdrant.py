@@ -339,8 +339,8 @@ class QdrantPayloads(ClientCollection):
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         """The points that match each question by words, which are numbered as ``Qdrant/bm25`` does.
 
-        A question has to be cut into words as the passages of the collection were. One without
-        words finds nothing.
+        A question has to be cut into words as the passages of the collection were. A question
+        without words finds nothing.
         """
         assert self.words is not None
         make_vector = qdrant_models().SparseVector
@@ -600,9 +600,9 @@ class OwnPoints(ClientCollection):
     def weights(self, numbers: Sequence[int]) -> list[float | None]:
         """The weight (inverse document frequency) of each word, by its number.
 
-        None where no chunk has it. No call of Qdrant gives that frequency. But a chunk's score for
-        one word is the frequency times the chunk's own value for the word, and the value can be
-        read.
+        The weight is None where no chunk has the word. No call of Qdrant gives the weight. But a
+        chunk's score for one word is the weight times the chunk's own value for the word, and that
+        value can be read.
         """
         queries = [self._sparse_vector({word: 1.0}) for word in numbers]
         # For each word the chunk that ranks highest by it; None where no chunk has it.

@@ -145,7 +145,7 @@ class PayloadFilters:
     def equal(self, key: str, values: Sequence[Scalar]) -> _Tests:
         """A payload field equals one of the values.
 
-        One test for all texts, one each for the others.
+        All texts are in one test together; each value of another type has a test of its own.
         """
         models = self.models
         parts: list[_Tests] = []
