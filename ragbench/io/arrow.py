@@ -233,7 +233,7 @@ def arrow_batches(
     """
     pa: Any = require("pyarrow", extra="hf")
     names = [*columns(scores)]
-    # One iterator for all batches: each goes on where the last one stopped.
+    # All batches are taken from one iterator: each goes on where the one before it stopped.
     rest_of_traces = iter(traces)
     while batch := list(islice(rest_of_traces, _BATCH_ROWS)):
         rows = [table_row(trace, scores) for trace in batch]

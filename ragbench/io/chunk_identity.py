@@ -51,7 +51,7 @@ class DistinctChunks:
         for document in documents:
             place = self.place_of(document)
             first_mentions.setdefault(place, document)
-        # Only now, as a later mention may know more of a chunk.
+        # Completed only after all were added, as a later mention may know more of a chunk.
         chunks: list[dict[str, Any]] = []
         for place, document in first_mentions.items():
             chunks.append(self._mention_with_chunk(place, document))

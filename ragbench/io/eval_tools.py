@@ -345,7 +345,8 @@ def _promptfoo_answer(values: Values) -> dict[str, object]:
         outcome["latency_ms"] = values.get("latencyMs")
     usage = as_object(response.get("tokenUsage")) or as_object(values.get("tokenUsage"))
     for name, target in _TOKENS.items():
-        # Of a cached answer only the total is known; the parts are then zero.
+        # For a cached answer promptfoo knows the total alone and writes 0 for its parts: a 0 is not
+        # taken over.
         if usage.get(name):
             outcome[target] = usage[name]
     return outcome

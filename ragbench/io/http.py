@@ -232,7 +232,8 @@ class JsonEndpoint:
                 )
                 connections = _Connections(client)
                 self._connections = connections
-                # Not at the end of the process: its loop is in a daemon thread, and may be gone.
+                # Closed when the endpoint is gone, but not at the end of the process: then the
+                # daemon thread with the loop of the connections may have ended already.
                 weakref.finalize(self, connections.close).atexit = False
             return connections
 

@@ -890,7 +890,7 @@ def line_value(
     except orjson.JSONDecodeError:
         if not line.raw.strip():
             return ()
-        # With NaN, which Python writes into JSON and orjson refuses.
+        # The line may hold NaN, which Python writes into JSON and orjson refuses.
         try:
             value = parse_json(line.raw)
         except ValueProblem as problem:

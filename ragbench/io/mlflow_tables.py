@@ -290,7 +290,7 @@ def _chunks(value: object, source: Source) -> object:
                 f"expected objects of content and doc_uri, found {describe(chunk)}",
             )
         name = chunk.get("doc_uri")
-        # Without a name there is nothing to add.
+        # A chunk without the name of its document gets no metadata.
         if name is None:
             chunks.append(chunk)
             continue

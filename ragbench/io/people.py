@@ -541,7 +541,7 @@ def _feedback_rows(trace: Trace, exported: Exported) -> Iterator[dict[str, Any]]
         value = None
         with suppress(ValueProblem):
             value = label_value(score.get("value"))
-        # First, so that a model's scores are counted as such, whatever their form.
+        # A model's scores are counted as such first, whatever their form is.
         if score.get("is_model"):
             exported.leave_out("the feedback is a model's")
         elif value is None:

@@ -437,7 +437,7 @@ def find_topics(
     query_source = queries
     if query_source is None and folder is not None:
         has_queries = Source.of(folder).first_child(_QUERY_FILES) is not None
-        # Without queries in the folder, the judgements name them.
+        # A folder without queries is of no use where judgements name the queries.
         if has_queries or grades is None:
             query_source = folder
     if query_source is None and grades is None:

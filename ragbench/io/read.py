@@ -570,7 +570,8 @@ class RowDecoder(ABC, Generic[RecordT]):
         count_before = self.problems.count
         record: dict[str, Any] = {}
         has_nul = False
-        # Not converted at all: a damaged answer must not keep a case from being read.
+        # Outcomes that are not asked for are not converted: a damaged answer must not keep a case
+        # from being read.
         ignored = outcome_fields() if plan.has_outcome and not self.outcomes else ()
         for target, source in plan.bindings:
             value = values[source]

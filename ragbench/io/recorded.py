@@ -147,7 +147,7 @@ class Retrieved:
         """
         texts: Mapping[str, str] = {}
         if self.texts is not None:
-            # Also where the corpus knows none of them: the report says that it was used.
+            # True also where the corpus knows none of the ids: the report says that it was used.
             self.looked_up = True
             texts = self.texts(ids)
             unknown_ids = [id for id in ids if id not in texts]

@@ -94,7 +94,7 @@ def from_settings(
     values, problems = _field_values(target, settings, where, made or {}, folder)
     is_complete = all(name in values or _has_default(field) for name, field in fields.items())
     try:
-        # Also where problems are known: the record may find further ones in the values.
+        # The object is made also where problems are known: its class may find further ones.
         if is_complete:
             built = target(**values)
             if not problems:

@@ -335,7 +335,7 @@ class _Opening:
         problems = Problems()
         rows: list[Row] = []
         with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
-            # One by one: the rows before one that cannot be read are of use.
+            # Taken one by one: rows before one that cannot be read are still looked at.
             for row in islice(reader(place, problems=problems), LOOK):
                 rows.append(row)
         return rows
@@ -609,7 +609,8 @@ class _Opening:
             DataError: no column has the question, and headers suggest what the columns are.
         """
         values = [row.values for row in sample]
-        # Without headers there is nothing to propose, and what is joined needs no question.
+        # Only a table has headers by which fields can be proposed; answers that are joined with
+        # cases need no question.
         if not sample or not sample[0].cells or self.is_join:
             yield from verdict_notes(values, unused, bound, self.place.name)
             return
@@ -628,12 +629,12 @@ class _Opening:
     def _refuse_lone_chunk_fields(self, entries: Sequence[Entry], bound: Mapping[str, str]) -> None:
         """Refuses a mapping of a chunk's fields (``chunk_id=...``) where no field holds chunks.
 
-        It would have no effect, and the user would not notice.
+        The mapping would have no effect, and the user would not notice.
 
         Raises:
             ConfigError: the user named such a field.
         """
-        # Of a source in which nothing was read, nothing can be said to be missing.
+        # Where no record was read it is not known whether the field of chunks is missing.
         if not entries or "retrieved_contexts" in bound:
             return
         options: list[str] = []
@@ -754,7 +755,7 @@ class _Opening:
     def _refuse_fields_of_no_dump(self) -> None:
         """Refuses a mapping of fields that a retrieval log does not have, such as a reference.
 
-        It would have no effect, and the user would not notice.
+        The mapping would have no effect, and the user would not notice.
 
         Raises:
             ConfigError: the user named such a field.

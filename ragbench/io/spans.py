@@ -250,7 +250,7 @@ def spans_of(form: SpanForm, record: Values, line: int | None) -> Iterator[Span]
                 inner += as_list(opened_json(_cached_getter(name)(parent)))
         roots = inner
     # Depth first, in the order of the file: the last of the list comes next.
-    # Each with the record that it is in, and its depth.
+    # Each value comes with the record that it is in, and with its depth.
     waiting = [(root, record, 0) for root in reversed(roots)]
     while waiting:
         value, outer, depth = waiting.pop()
@@ -296,7 +296,7 @@ def _span_of_record(form: SpanForm, record: Values, outer: Values, line: int | N
         error = str(find("error") or "error")
     trace = form.first("trace", record) or form.first("trace", outer)
     if not trace:
-        # Of a tool without traces, a span that stands alone is one.
+        # A tool without traces writes spans without the id of one: each span is its own trace.
         trace = id
     # What a search put out is read into `documents`: to keep it twice would double the file.
     output = None

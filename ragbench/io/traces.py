@@ -185,7 +185,8 @@ class TraceFile:
         would take far longer.
         """
         encode = msgspec.msgpack.Encoder().encode
-        # Of neighbours alone: a trace that comes again in the file gets a further row.
+        # `groupby` joins neighbours alone: a trace that comes again later in the file gets a
+        # further row.
         for trace, spans in groupby(self._spans_of_source(source), key=lambda span: span.trace):
             part: list[Span] = []
             for span in spans:
@@ -311,7 +312,7 @@ def _without_unneeded_texts(spans: list[Span]) -> list[Span]:
     step itself, so all texts stay.
     """
     roots = [span for span in spans if span.parent is None]
-    # Without a root here, another part of the trace has it.
+    # Where no span is a root, another part of the trace has it: nothing is left out.
     if not roots or roots[0].kind in (MODEL, RETRIEVER, RERANKER):
         return spans
     root = roots[0]

@@ -212,7 +212,7 @@ def read_run(
         if document in ranking.scores:
             message = f"document '{document}' appears twice in the ranking of query '{query}'"
             problems.add(message, path=source.name, line=number)
-        # Of two scores the first stands.
+        # A document that appears twice keeps its first score.
         ranking.scores.setdefault(document, float(columns[4]))
     yield from rankings.values()
 

@@ -921,7 +921,7 @@ def _parse_printed(text: str) -> list[object]:
     """
     items: list[object] = []
     position = 1  # behind the bracket
-    # Before the bracket and a comma that may stand before it.
+    # The items end before the closing bracket, and before a comma in front of the bracket.
     end = len(text[:-1].rstrip().rstrip(",").rstrip())
     while position < end:
         match = _PRINTED_ITEM.match(text, position, end)

@@ -96,7 +96,7 @@ def _outcome_of_object(written: Any, stage: str) -> Outcome[Any] | None:
     value_types: dict[str, Any] = {"validate": Verdict, "generate": GenerationResult[Any]}
     value_type = value_types.get(stage, RetrievalResult[Any])
     outcome_type = cast("Any", Outcome)[value_type]
-    # Not strict: a score that JSON has no number for is spelled out.
+    # Not strict: a score for which JSON has no number, such as NaN, is spelled out as text.
     outcome: Outcome[Any] = msgspec.convert(written, outcome_type, strict=False)
     return outcome
 

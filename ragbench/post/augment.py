@@ -523,7 +523,7 @@ class QueryMerge(Checked):
         Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         rankings: list[Sequence[RankedChunk]] = [context.chunks]
-        # In step with the rankings, the present chunks first.
+        # A weight for each ranking in the same order: the present chunks are the first.
         weights = [1.0]
         for query in self.queries:
             text = query.query.replace("{question}", context.query.text)

@@ -196,7 +196,7 @@ def _take_name(action: object, settings: dict[str, Any]) -> str:
                 reranker_settings[key] = settings.pop(key)
         settings["reranker"] = reranker_settings
     types = types_of_action[name]
-    # Also ``rerank``, whose types are rerankers and not operators.
+    # An action without types, such as ``rerank``, whose types are rerankers and not operators.
     if not types:
         return name
     type_name = _checked_name("type", settings.pop("type", None), types, name)

@@ -131,7 +131,7 @@ class TokenBudget(Checked):
                 if shortened is not None:
                     fitting.append(shortened)
                 break
-        # Of a counter that estimates, a reader must know that the budget is not exact.
+        # Where the counter only estimates, the note says that the budget is not exact.
         notes = (ESTIMATED,) if self.counter.approximate else ()
         return OperatorOutput(chunks=tuple(fitting), notes=notes)
 
@@ -279,7 +279,7 @@ def _shingles(text: str, size: int) -> set[str]:
         return set()
     if len(words) < size:
         return {" ".join(words)}
-    # Each column is the words moved by one place; across the columns stands a run.
+    # Each column has the words moved by one more place: a row across the columns is a run.
     columns = [words[offset:] for offset in range(size)]
     # Texts and not tuples: thousands of tuples would keep the garbage collector busy.
     # Not strict: each column is one word shorter than the one before.
@@ -338,7 +338,7 @@ class Abstractive(Checked):
             return summaries
         fitting: list[RankedChunk] = []
         for summary in summaries:
-            # Also what was not summarised: the budget is for whatever is left.
+            # A text that was not summarised is cut, too: the budget is for all that is left.
             shorter = truncated(summary, self.budget, self.counter, by=self.name)
             if shorter is not None:
                 fitting.append(shorter)

@@ -79,7 +79,7 @@ def shown_texts(chunks: Sequence[Chunk], limit: int | None) -> tuple[list[str], 
     Args:
         limit: characters of a text; None for all of it.
     """
-    # In the chunks' order, and all of them: scores are paired with chunks by place.
+    # All texts, in the order of the chunks: scores are paired with chunks by place.
     texts = [chunk.text for chunk in chunks]
     if limit is None:
         return texts, ()
@@ -99,7 +99,7 @@ def checked_scores(reranker: Reranker, query: Query, chunks: Sequence[Chunk]) ->
     Raises:
         InterfaceError: there are too few or too many, or one is not finite.
     """
-    # Only here: a user's scores may be a generator, or numbers of NumPy.
+    # The scores become floats before they are counted: a user's may be a generator, or of NumPy.
     scores = reranker.score(query, chunks)
     values = tuple(float(score) for score in scores)
     if len(values) != len(chunks):
@@ -316,7 +316,7 @@ class StoredReranker:
             # Four bytes hold any place: no list of candidates has four thousand million.
             keys = [whole_list + place.to_bytes(4, "big") for place in range(len(texts))]
         stored_values = self.store.known(self.model, question, keys)
-        # By key: of a text that stands there twice, one score is asked for.
+        # A mapping by key: for a text that is there twice, one score is asked for.
         unscored: dict[bytes, Chunk] = {}
         for key, chunk in zip(keys, chunks, strict=True):
             if key not in stored_values:

@@ -402,7 +402,7 @@ def post_retrieved(
     outcome = stage.run(question, result.to_chunks())
     chunks = [entry.chunk for entry in outcome.chunks]
     ids = None
-    # Without ids of the system's own, chunks have some that nothing outside of it knows.
+    # Where the system gave no ids, those of the chunks are made up and mean nothing to others.
     if result.context_ids is not None:
         ids = [chunk.id for chunk in chunks]
     scores = [entry.score for entry in outcome.chunks if entry.score is not None]

@@ -267,7 +267,7 @@ def ray_engine(address: str | None, workers: int | None) -> Generator[Engine]:
     """
     before = signal.getsignal(signal.SIGTERM)  # Ray takes it for itself
     ray = _import_ray()
-    # Of a cluster that runs already, the dashboard is its own.
+    # A cluster that runs already has a dashboard or not: None leaves it so.
     include_dashboard = False if address is None else None
     was_there = bool(ray.is_initialized())
     try:

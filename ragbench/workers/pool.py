@@ -391,7 +391,8 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
             else:
                 if batch is not None:
                     batch.values = values
-                    # Only a result counts: a worker can start well and die of its first batch.
+                    # Only a result ends the count of losses: a worker can start well and die of its
+                    # first batch.
                     self._in_a_row = 0
             del desk.futures[future]
         self._feed()

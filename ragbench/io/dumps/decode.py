@@ -552,7 +552,7 @@ def raw_retrievals(
             if group is not None:
                 yield group
             group = RawRetrieval(record=record, query=query, query_id=query_id, hits=[])
-            # Neither of the two holds a NUL, so two pairs never make one text.
+            # Neither id nor query holds a NUL: two different pairs never make the same text.
             earlier = seen.add(f"{query_id}\x00{query}", record.line or 0)
             if earlier is not None:
                 message = (

@@ -396,7 +396,7 @@ def _cell_value(name: str, cell: object) -> object:
     if not text:
         return None
     brackets = text[:1] + text[-1:]
-    # Any field that holds lists, or objects, has the conversion that is wanted.
+    # `parse_cell` converts by a field: these two stand for any field of lists, and of objects.
     target = {"[]": "reference_contexts", "{}": "metadata"}.get(brackets)
     if target is None:
         return cell

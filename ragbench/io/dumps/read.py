@@ -327,7 +327,8 @@ def _split_dump(source: Source, decoder: Decoder) -> SplitDump | None:
     """
     address = source.address or ""
     try:
-        # First, so that a change of the file between the two requests is noticed.
+        # The version is asked for before the size, so that a change of the file in between is
+        # noticed later.
         version = version_of_address(address)
         size = size_of_address(address)
     except OSError:
@@ -358,7 +359,7 @@ def _retrievals_of_records(
         texts: the queries that the user names, by id: for records that do not hold theirs.
         only_query: the query, where the user names a single one.
     """
-    # For records without an id: their order is that of the file of queries.
+    # Records without an id of their query take the queries in the order of the user's file.
     texts_in_order = iter(() if texts is None else texts.items())
     derived = IdRegister()
     for number, raw in enumerate(raw_retrievals(decoder, records, problems), start=1):

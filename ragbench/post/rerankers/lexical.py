@@ -174,7 +174,7 @@ class LexicalReranker(Checked):
         """
         query_counts = Counter(tokenise(query.text))
         candidates = CandidateWords.of(chunks, title_weight=self.title_weight)
-        # In the order of the counter's words, as both lists are paired below.
+        # The rarities are in the order of `query_counts`: both are paired below.
         if self.corpus is not None:
             rarities = corpus_weights(self.corpus, query_counts)
         else:

@@ -140,11 +140,11 @@ class LlmPointwiseReranker(Checked):
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """The model's grade of each chunk, as a share of the highest.
 
-        It is asked once for each chunk: a grade does not depend on the other candidates.
+        The model is asked once for each chunk: a grade does not depend on the other candidates.
         Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         texts, notes = shown_texts(chunks, self.max_characters)
-        # One question a passage: as a list they would be graded against each other.
+        # The model is asked about one passage at a time: it would compare the passages of a list.
         scores = [self._grade(query, text) / self.highest for text in texts]
         return NotedScores(scores, notes)
 

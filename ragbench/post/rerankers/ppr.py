@@ -146,7 +146,7 @@ class PersonalisedPageRankReranker(Checked):
             return by_rank, []
         if self.seeds == "similarity":
             direction = query_direction(query, rows)
-            # Of all or of none: a cosine and a rank do not compare as seeds.
+            # Cosines are taken only if all chunks have one: a cosine and a rank do not compare.
             if direction is None or rows is None or len(places) < len(chunks):
                 note = "the query or a chunk has no embedding: the walk starts by ranks"
                 return by_rank, [note]

@@ -40,7 +40,7 @@ def query_direction(query: Query, rows: Floats | None) -> Floats | None:
     if query.embedding is None:
         return None
     direction: Floats = _unit_rows([query.embedding], ["the query"])[0]
-    # Of one length only: a product of others is not defined.
+    # Only embeddings of one length have a product.
     if rows is not None and rows.shape[1] != len(direction):
         raise InterfaceError(
             f"the query's embedding has {len(direction)} dimensions, those of the chunks "
@@ -306,7 +306,7 @@ class MmrReranker(Checked):
         if self.relevance != "score":
             direction = query_direction(query, rows)
             if direction is not None and rows is not None:
-                # Both have length 1: the product is the cosine.
+                # Rows and direction have length 1: their product is the cosine.
                 return rows @ direction
             if self.relevance == "embedding":
                 notes.append("the query or a chunk has no embedding: the given scores were used")

@@ -279,7 +279,7 @@ def _reassembled(chunks: Iterable[Chunk]) -> list[Document]:
     """
     chunks_by_document: dict[str, list[Chunk]] = {}
     for chunk in chunks:
-        # One that does not know its place cannot be put together with others.
+        # A chunk that does not know its place cannot be put together with others.
         document_id = chunk.id
         if chunk.document_id and chunk.start is not None:
             document_id = chunk.document_id

@@ -102,7 +102,7 @@ class Bm25Index:
         """
         return {
             "corpus": self.corpus,
-            # By these names for good: stored results are compared with them.
+            # These keys cannot change: stored results are compared with them.
             "method": "bm25-lucene",
             "tokeniser": TOKENISER_VERSION,
             "k1": self.k1,

@@ -220,7 +220,7 @@ class _LocatedCase:
             ids: list[str] = []
             ranks: list[int] = []
             for rank, chunk in enumerate(ranking, start=1):
-                # All that hold it are noted, not only the first: reports name every place.
+                # All chunks that hold the gold are noted, not only the first: reports name each.
                 if gold.is_held_by(chunk):
                     ids.append(chunk.id)
                     ranks.append(rank)

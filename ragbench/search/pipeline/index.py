@@ -492,7 +492,8 @@ class _Writing:
         self._store = store
         self._embedder = embedder
         self._pool = pool
-        # Without a digest until all is stored: kept BM25 indexes are named by it.
+        # The identity has no digest until all chunks are stored: by the digest kept BM25 indexes
+        # are named.
         self._identity = replace(info.made_by, chunker=chunker.identity, digest="")
         self._stored = store.digests()
         """The digests of the chunks that the collection held before this indexing, by id."""
@@ -590,7 +591,7 @@ class _Writing:
         stored = self._store.digests()
         if stored == self.seen:
             return
-        # Of both kinds, changed and foreign ones: neither was written here.
+        # Changed chunks and foreign ones both count: neither were written by this indexing.
         different = sum(self.seen.get(id_) != digest for id_, digest in stored.items())
         missing = len(self.seen.keys() - stored.keys())
         raise StoreError(

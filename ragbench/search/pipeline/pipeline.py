@@ -244,11 +244,11 @@ class OpenPipeline:
     def staged(self) -> tuple[Rag, PostRetrieval | None]:
         """The RAG without its post-retrieval, and the post-retrieval.
 
-        Each a stage of an evaluation. A RAG that a user's orchestration made stays whole, since it
-        may use the stage in its own way. Each stage is then stored and measured by itself.
+        An evaluation takes the two as stages: each is stored and measured by itself. A RAG that a
+        user's orchestration made stays whole, with None beside it.
         """
         rag = self.rag
-        # Not a user's subclass, which may use its post-retrieval in a way of its own.
+        # A user's subclass may use its post-retrieval in a way of its own: it is not taken apart.
         if isinstance(rag, PipelineRAG) and type(rag).__module__ == PipelineRAG.__module__:
             return rag.without_post_retrieval(), rag.post_retrieval
         return rag, None

@@ -177,7 +177,8 @@ def _merged_queries(queries: Sequence[SearchQuery]) -> list[SearchQuery]:
     """
     merged: dict[tuple[str, str], SearchQuery] = {}
     for query in queries:
-        # Of two kinds the same text is embedded in two ways, and so stays two queries.
+        # A question and a passage with the same text are embedded differently: they stay two
+        # queries.
         key = (query.kind, query.text)
         if key in merged:
             earlier = merged[key]
@@ -195,7 +196,7 @@ def transformed_object(transformed: Transformed) -> dict[str, Any]:
     """
     failures = tuple(replace(failure, traceback=None) for failure in transformed.failures)
     builtins: dict[str, Any] = msgspec.to_builtins(replace(transformed, failures=failures))
-    # Without the empty ones: no failures is the usual case, and every result holds this.
+    # Fields without a value are left out: every result holds this, mostly without failures.
     return {key: list(values) for key, values in builtins.items() if values}
 
 

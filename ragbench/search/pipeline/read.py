@@ -270,7 +270,7 @@ class Models:
         A stage's section takes precedence over the file's ``llm``, and that over the defaults.
         """
         reading = self.reading
-        # For the file's own section both are the same.
+        # For the model of the file's own section ``llm``, `shared` and `own` are the same.
         shared = placed_model(reading.mapping(("llm",)), reading.folder)
         own = placed_model(reading.mapping(place), reading.folder)
         section = {**self.defaults, **shared, **own}

@@ -500,7 +500,7 @@ class StoreRetriever:
         if variant is SearchVariant.EXACT:
             exact = exactly(self.strategy)
             return None if exact is None else replace(self, strategy=exact)
-        # Not None, under which a question without a related chunk finds nothing.
+        # Minus infinity, as with None a question without a related chunk would find nothing.
         unlimited = replace(self, threshold=-math.inf)
         if variant is SearchVariant.UNLIMITED:
             # Our own scale has a limit also where no threshold is set.

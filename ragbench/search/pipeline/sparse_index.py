@@ -127,10 +127,10 @@ class Bm25Scores:
         if not vocabulary:
             # Without words the average length is 0, and the package's formula divides by it.
             return cls(len(numbers), vocabulary, None)
-        # By name, because the package has no types.
+        # Imported by its name, because the package has no types.
         bm25s: Any = importlib.import_module("bm25s")
         index = bm25s.BM25(method="lucene", k1=k1, b=b, backend="numpy")
-        # Without its "empty token", which would match queries that match nothing.
+        # Without the package's "empty token", which would be found by queries that find nothing.
         index.index((numbers, vocabulary), create_empty_token=False, show_progress=False)
         return cls(len(numbers), vocabulary, index)
 
@@ -268,7 +268,7 @@ class SparseStrategy:
             scores = Bm25Scores.load(folder, len(ids))
         except Exception:  # noqa: BLE001  # whatever is wrong with it, it is made anew
             return None
-        # Read late, because only filters need it.
+        # The metadata are read when they are first needed: only filters do.
         metadata = partial(_kept_metadata, folder)
         return cls(store=store, ids=ids, metadata=metadata, scores=scores)
 
@@ -417,7 +417,7 @@ class StoredWordsStrategy:
         """
         tokens = [tokenise(query) for query in queries]
         all_tokens = chain.from_iterable(tokens)
-        # For all queries in one request: their shares need what each word is worth.
+        # The weights of all queries' words are asked for in one request, for the shares below.
         self._look_up(map(word_number, all_tokens))
         positions: list[int] = []
         questions: list[_Question] = []

@@ -338,7 +338,7 @@ class HybridStrategy:
         Stored results are used again only while it is the same.
         """
         dense_weight, sparse_weight = self.weights
-        # By these names for good: stored results are compared with them.
+        # These keys cannot change: stored results are compared with them.
         return {
             "dense_weight": dense_weight,
             "sparse_weight": sparse_weight,
@@ -417,7 +417,7 @@ def hybrid(
         measured: the weight of vectors that the indexing measured; None where it could not.
     """
     dense_weight = settings.dense_weight
-    # Not `or`: a weight of 0 is one, and leaves the vectors out.
+    # Not `or`: 0 is a weight, too, which leaves the vectors out.
     if dense_weight is None:
         dense_weight = measured
     if dense_weight is None:

@@ -116,7 +116,7 @@ class CollectionInfo(Record):
         Raises:
             StoreError: another program, or a release with another form, has written the identity.
         """
-        # Another program's identity, an older form, or a damaged one.
+        # The error is for another program's identity, an older form, or a damaged one.
         with Reading(lambda _: _unreadable_identity(self.name)):
             fields = dict(self.identity)
             has_our_form = fields.pop("ragbench_index") == _FORMAT

@@ -363,7 +363,8 @@ class OwnCollection(OpenCollection[Writer]):
             identity: what the vectors are made by and of, as JSON; None leaves the stored one.
         """
         with self.working() as engine:
-            # Read anew: all but the mark stays as another process may have left it.
+            # The record is read anew: another process may have changed it, and all but the mark and
+            # the identity stays so.
             info = replace(engine.read_info(), complete=complete)
             if identity is not None:
                 info = replace(info, identity=check_identity(identity))
@@ -508,7 +509,7 @@ class OwnCollection(OpenCollection[Writer]):
             condition: the filters in the engine's language.
         """
         batch_queries = [queries[position] for position in batch]
-        # Only collections with `words` are asked so, and their engines rank by words.
+        # This method is called only for collections with `words`, whose engines rank by words.
         return cast("WordWriter", self._engine).best_sums(batch_queries, limit, condition)
 
     def word_weights(self, numbers: Sequence[int]) -> list[float | None]:

@@ -274,7 +274,7 @@ class WritableDatabase(ReadableDatabase):
                 if names:
                     present = f"there are: {names}"
                 raise StoreError(f"{self.address}: there is no collection '{name}'; {present}")
-            # Made first, counted then: one whose record cannot be read is not open.
+            # Counted only when it is made: a collection whose record cannot be read is not open.
             store = OwnCollection(engine, name, self, lambda: self._release(name))
             self._open[name] += 1
             return store
@@ -504,7 +504,7 @@ def check_store_address(address: str) -> str:
     Raises:
         ConfigError: it only reads collections of that engine, or there is no engine of that name.
     """
-    # First, for a message that says what such an engine can be used for.
+    # Engines that only read are looked at first: their message says what they can be used for.
     if is_read_only(address):
         raise ConfigError(
             f"'{mask_url(address)}': ragbench searches collections of {_engine_name(address)} and "

@@ -418,7 +418,7 @@ class OpenSearch(Elasticsearch):
             ef: how many candidates the index looks at; None leaves it to the index.
         """
         knn: dict[str, Any] = {"vector": query, "k": limit}
-        # With a smaller value fewer documents than wanted could come back.
+        # With an `ef` below the limit fewer documents than wanted could come back.
         if ef is not None:
             knn["method_parameters"] = {"ef_search": max(ef, limit)}
         if condition:

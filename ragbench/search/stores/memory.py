@@ -340,7 +340,7 @@ class Memory:
         The vectors of the others move up, and spare room behind them is given up.
         """
         with self._lock:
-            # Of an id that is not there the position is None, which is no row.
+            # An id that is not there gives the position None, which is no row.
             removed = {self._positions.get(id_) for id_ in ids}
             remaining = [row for row in range(len(self._chunks)) if row not in removed]
             self._vectors = self._vectors[remaining]
@@ -432,7 +432,7 @@ class Memory:
         Those of the last filter are kept: a run searches with one filter, question after question,
         and testing every chunk is slow.
         """
-        # Not the filter itself: to Python 1 and True are equal.
+        # The filter's text is the key: to Python a filter for 1 equals one for True.
         key = repr(filters)
         if self._passing_filter != key:
             passes = matcher(filters)

@@ -206,7 +206,7 @@ class PgvectorDatabase(WritableDatabase):
             template = tables.table("ragbench.search.stores", "pgvector")["make"]
             statements = template.format(table=_own_table(info.name), dimension=info.dimension)
             connection.execute(statements)
-            # With the table in one transaction: neither is ever there without the other.
+            # Table and entry are made in one transaction: neither is ever there without the other.
             entry = (info.name, info_to_json(info))
             connection.execute(f"INSERT INTO {_INFOS} VALUES (%s, %s)", entry)
 
@@ -516,7 +516,7 @@ class OwnTable(PgvectorTable):
         """
         columns = [quoted(name) for name in _COLUMNS]
         names = ", ".join(columns)
-        # All but the first, ``chunk_id``, by which an old row is recognised.
+        # All columns are replaced but the first, ``chunk_id``, by which an old row is recognised.
         assignments = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns[1:])
         # COPY is the fastest way in, and cannot replace rows: that is done from a temporary table.
         jsonb = require("psycopg.types.json", extra="pgvector").Jsonb

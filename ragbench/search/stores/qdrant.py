@@ -253,7 +253,7 @@ class ClientCollection:
             condition: a filter of Qdrant; None for none.
             effort: how many vectors Qdrant's index looks at.
         """
-        # Of questions without words none is left to be asked.
+        # Questions without words were left out before: perhaps none is left.
         if not queries:
             return []
         models = qdrant_models()
@@ -329,7 +329,7 @@ class QdrantPayloads(ClientCollection):
         A distance becomes its negative, so that higher is nearer.
         """
         answers = self._found_points(rows.tolist(), self.space.vector, limit, condition, effort)
-        # Of distances the smallest is the best.
+        # The smallest distance is the best: its sign is turned round.
         sign = -1.0 if self.space.metric in ("euclid", "manhattan") else 1.0
         rankings: list[list[Row]] = []
         for points in answers:

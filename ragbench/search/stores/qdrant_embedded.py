@@ -126,7 +126,7 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         for name in ("document_id", "lists", "spelled"):
             shard.update(connection.UpdateOperation.create_field_index(name, keyword))
         shard.flush()
-        # Kept open: `attach` follows, and a shard cannot be loaded a second time.
+        # The new shard stays open: `attach` follows, and a shard cannot be loaded a second time.
         self._shards[info.name] = shard
         _write_info(folder / _INFO, info)
 
@@ -203,7 +203,7 @@ class QdrantEmbedded(OwnPoints):
             shard: the engine's own object.
             info: the file with the collection's record of itself.
         """
-        # Without a client: every method that would ask one is replaced here.
+        # There is no client: every method that would ask one is replaced in this class.
         super().__init__(address, None, "", package, is_exact=True)
         self._shard = shard
         self._info = info
