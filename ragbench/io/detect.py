@@ -270,8 +270,8 @@ def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[st
 def _unrecognised(source: Source) -> str:
     """The error's text for a file in no known format, with a next step for the user.
 
-    Its usual cause is a file of Python code in the place of the dataset, so that has a text of its
-    own.
+    A common mistake is to name a file of Python code in the place of the dataset: it has a text of
+    its own.
     """
     if source.suffix == ".py":
         return "this is Python code. Did you mean: ragbench eval DATASET --rag FILE.py:NAME?"

@@ -232,7 +232,8 @@ def _deepeval_text(item: object) -> object:
 def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per result of RAGChecker; its claims and their checks are left out.
 
-    Those are scores of another tool: they would make the same case in another run a new one.
+    Claims and checks are what RAGChecker's own scores are made of: they would make the same case in
+    another run a new one.
     """
     targets = read_table("fields.toml")["ragchecker"]
     for row in container_rows(source, problems, field_names("array")["ragchecker"]):

@@ -265,7 +265,8 @@ class JsonEndpoint:
 
         A run records it: answers of two versions are not answers of one system. Answers name it in
         the header ``X-Ragbench-Version``, and ``GET`` of the base URL in the header or as
-        ``{"version": "..."}``. Asked for once; the versions in later answers are compared with it.
+        ``{"version": "..."}``. The version is asked for once; those in later answers are compared
+        with it.
         """
         if not self._has_asked_version:
             self._has_asked_version = True
@@ -507,8 +508,8 @@ class JsonEndpoint:
     def _error(self, message: str, response: httpx.Response) -> HTTPRagError:
         """The error of an unusable response, with how its body begins and where it redirects to.
 
-        Both are masked: a server may echo the credentials that it got. The headers that ask to wait
-        are kept for the next attempt.
+        Credentials are masked in the body and in the address of the redirect: a server may repeat
+        those that it got. The headers that ask to wait are kept for the next attempt.
         """
         location = response.headers.get("location")
         if response.is_redirect and location:
@@ -537,8 +538,8 @@ def _secrets(
 ) -> tuple[str, ...]:
     """The credentials in a URL and in headers, in each form that a server may echo.
 
-    They are masked in all errors and logs. Those of three letters or less are left out: masking
-    them would blank out letters in any message.
+    They are masked in all errors and logs. Credentials of three letters or less are left out:
+    masking them would blank out letters in any message.
     """
     secrets = [value for name, value in headers.items() if is_secret(name)]
     # "Bearer abc": a server that echoes may echo the token alone.

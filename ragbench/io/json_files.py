@@ -253,8 +253,9 @@ def load(source: Source, problems: Problems) -> object | None:
 def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Problems) -> bool:
     """Whether no object of a JSON text has a key twice; else a problem names the second one.
 
-    A parser keeps the last of the two values, so that one answer would be lost without a word. It
-    is cheap: only where the text seems to have more keys than its value, the text is read again.
+    A parser keeps the last of the two values, so that one answer would be lost without a word. The
+    check is cheap: only where the text seems to have more keys than its value, the text is read
+    again.
 
     Args:
         raw: the text.

@@ -270,7 +270,7 @@ def _texts_of_fields(row: Row, *names: str) -> tuple[str, ...]:
 def _mtrag_claims(document: Row) -> Iterator[LabelledClaim]:
     """Yields the answers of an MTRAG evaluation as claims, labelled by the median of three people.
 
-    They graded how faithful an answer is, from 1 to 4: 4 is supported, 1 is not, and anything
+    The people graded how faithful an answer is, from 1 to 4: 4 is supported, 1 is not, and anything
     between is partially supported.
     """
     text_of = {entry["document_id"]: entry["text"] for entry in document["documents"]}

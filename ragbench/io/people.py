@@ -116,7 +116,8 @@ _FIELD_OF_CASE = {"question": "query", "answer": "response", "contexts": "retrie
 def _names_of_fields() -> Mapping[str, tuple[str, ...]]:
     """The columns' names by which each field of a label is recognised.
 
-    Those of a case file are among them, so that people can label in a table that they have already.
+    The names that fields of case files have are among them, so that people can label in a table
+    that they have already.
     """
     names_of: dict[str, tuple[str, ...]] = {}
     for field, names in field_names("label").items():

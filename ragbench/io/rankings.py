@@ -248,8 +248,8 @@ def _topics(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
 def _is_table(source: Source, text: str) -> bool:
     """Whether a file of queries has columns with names, and so is read as records with fields.
 
-    A ``.tsv`` counts only if its first line names a column of queries: often it is ids and queries
-    without a header, which are read line by line.
+    A ``.tsv`` counts only if its first line names a column of queries: often a ``.tsv`` has ids and
+    queries without a header, which are read line by line.
     """
     if source.suffix == ".tsv":  # which may also be ids and queries, without a header
         header = text.partition("\n")[0]

@@ -254,10 +254,10 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
     def __missing__(self, names: tuple[str, ...]) -> FieldPlan:
         """Makes the plan for records with these fields, and keeps it for the next such record.
 
-        A plan says which field of a case each field of the source is. It is made once per set of
-        names, since a file may have millions of records. The order counts: what the user named,
-        then names that are recognised, then what names mean beside each other; the rest becomes
-        metadata.
+        A plan says which field of a case each field of the source is. A plan is made once for each
+        set of names, since a file may have millions of records. The order counts: what the user
+        named, then names that are recognised, then what names mean beside each other; the rest
+        becomes metadata.
         """
         if len(self) >= _MOST_PLANS:
             self.clear()
@@ -560,8 +560,9 @@ class RowDecoder(ABC, Generic[RecordT]):
     def _converted_fields(self, row: Row, plan: FieldPlan) -> dict[str, Any] | None:
         """The fields of a record from those of a row, checked and converted; None if one is wrong.
 
-        Every wrong field is noted before None is returned, so that a user mends a row in one go. It
-        runs for each row of files with millions: a look at a value's type comes before a call.
+        Every wrong field is noted before None is returned, so that a user mends a row in one go.
+        The method runs for each row, and a file may have millions: a look at a value's type comes
+        before a call.
 
         Args:
             plan: which field of the record each field of the row is; others become metadata.
@@ -762,7 +763,7 @@ class EntryDecoder(RowDecoder[Entry]):
         """Notes that ``answer`` was taken for the reference, and another text may be it as well.
 
         Then the system's answer might be compared with itself, or with nothing: the user has to
-        choose. It is noted once for all rows with these fields.
+        choose. The problem is noted once for all rows with these fields.
         """
         rival = plan.rival
         if rival is None or not isinstance(row.values[rival], str):
@@ -778,7 +779,7 @@ class EntryDecoder(RowDecoder[Entry]):
     def _take_answerable(self, record: dict[str, Any], row: Row) -> None:
         """Turns a record's ``unanswerable`` round into the ``answerable`` that a case has.
 
-        Datasets have either. Both may be given, if they agree: ``answerable: false`` beside
+        Datasets have either. Both fields may be given, if they agree: ``answerable: false`` beside
         ``unanswerable: true``.
         """
         if "unanswerable" not in record:

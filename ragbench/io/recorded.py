@@ -32,7 +32,7 @@ ERROR = "RecordedError"
 def recorded_outcome(value: Any, *, seconds: float | None = None) -> Outcome[Any]:
     """The outcome of a stage whose result the source holds: measured, or an abstention.
 
-    It is marked as recorded, so that reports do not show it as measured just now.
+    The outcome is marked as recorded, so that reports do not show it as measured just now.
 
     Args:
         seconds: how long the stage took; None leaves the time unmeasured.
@@ -46,7 +46,8 @@ def recorded_outcome(value: Any, *, seconds: float | None = None) -> Outcome[Any
 def failed_outcome(stage: str, message: str, *, seconds: float | None = None) -> Outcome[Any]:
     """The outcome of a stage that failed when the source was recorded.
 
-    It counts as a failure, and not as unmeasured: a system's errors may not improve its scores.
+    Such an outcome counts as a failure, and not as unmeasured: a system's errors may not improve
+    its scores.
 
     Args:
         stage: ``"retrieve"`` or ``"generate"``.
@@ -227,7 +228,8 @@ def _retrieval(
 ) -> RetrievalResult[Any]:
     """What a row says was retrieved, which it may hold as texts, as objects, or as ids alone.
 
-    Its ids and scores may be in lists of their own, which have to fit the chunks one by one.
+    The ids and scores of the chunks may be in lists of their own, which have to fit the chunks one
+    by one.
 
     Args:
         contexts: a tuple of texts, or objects as they came; None where there are ids alone.

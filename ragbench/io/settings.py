@@ -544,7 +544,7 @@ def summary_of(target: object) -> str:
 def _schema_of_type(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | None:
     """The JSON schema of the type of a setting; None if no file can hold a value of the type.
 
-    It is a new object each time: the caller adds a description and a default.
+    The schema is a new object each time: the caller adds a description and a default.
 
     Args:
         hint: the type.

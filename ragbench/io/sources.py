@@ -432,7 +432,7 @@ class _Opening:
         """Whether retrieved chunks may be in a field whose name is not recognised.
 
         Such a field is a list or an object that is no gold, or the score of a row that is a chunk.
-        It is a quick look before each field is tried in every form of every store.
+        This is a quick look, before each field is tried in every form of every store.
 
         Args:
             bound: the fields of a case, or of what a system did, that are recognised.
@@ -706,7 +706,8 @@ class _Opening:
     def _open_as_dump(self, form: str | None, problems: Problems) -> EntrySource:
         """A retrieval log as a source.
 
-        Its records are responses or rows, and no questions with fields.
+        The records of a log are responses of a store or rows of chunks, and no questions with
+        fields.
 
         Args:
             form: the user's name of the form; recognised where it is None.

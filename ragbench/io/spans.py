@@ -349,8 +349,8 @@ def _documents_of_span(
 ) -> tuple[Documents | None, Documents | None]:
     """What a span retrieved or a reranker left, and the documents that a reranker got.
 
-    Both are None for other kinds of spans. Attributes name documents by a convention, so they come
-    before what the span put out, in which documents have to be recognised.
+    Both lists are None for other kinds of spans. Attributes name documents by a convention, so they
+    come before what the span put out, in which documents have to be recognised.
 
     Args:
         kind: what the span did; empty for all else.
@@ -483,8 +483,8 @@ _OF_FRAMEWORKS = frozenset(
 def retrieved_in(value: object) -> Documents | None:
     """The documents in what a search returned: a store's response, or any list of documents.
 
-    None where there are none. A trace has them in the output of a retriever, as its framework wrote
-    it.
+    None where there are none. A trace has such documents in the output of a retriever, as the
+    retriever's framework wrote it.
     """
     value = opened_json(value)
     documents = documents_of(value)

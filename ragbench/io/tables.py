@@ -423,7 +423,8 @@ def _filled_rows(sheet: Any, source: Source) -> Iterator[tuple[int, list[str]]]:
 def _shown_text(cell: Any) -> str:
     """The text that a cell of a sheet shows, such as ``50%`` for 0.5; empty for an empty cell.
 
-    People read and compare what they see. It runs for each cell, so the common types come first.
+    People read and compare what they see. The function runs for each cell, so the common types come
+    first.
 
     Args:
         cell: openpyxl's cell.

@@ -44,7 +44,8 @@ class Tree:
     def __init__(self, spans: Sequence[Span]) -> None:
         """Takes all spans of the trace, in the order in which they were written.
 
-        They are sorted by their start: exporters write a span when it ends, the inner ones first.
+        The spans are sorted by their start: exporters write a span when it ends, the inner ones
+        first.
         """
         self.line = spans[0].line
         """The line of the file by which problems name the trace: that of its first span there."""
@@ -55,8 +56,8 @@ class Tree:
     def above(self, span: Span) -> Iterator[Span]:
         """The spans that a span of the trace is in, the nearest first.
 
-        They say which step of the system called it. A span whose parent is missing in the trace
-        counts as being in none.
+        These outer spans say which step of the system called the span. A span whose parent is
+        missing in the trace counts as being in none.
         """
         seen = {span.id}
         parent = self._by_id.get(span.parent or "")
@@ -79,7 +80,8 @@ class Tree:
     def outermost(self, *kinds: str) -> list[Span]:
         """The trace's spans of the first kind that are in no span of any of these kinds.
 
-        They are the system's own steps: a retriever in a retriever only does the outer one's work.
+        Such spans are the system's own steps: a retriever in a retriever only does the outer one's
+        work.
         """
         own = [span for span in self.spans if span.kind == kinds[0]]
         return [span for span in own if not self.is_in(span, *kinds)]
@@ -349,7 +351,7 @@ def _recorded_answer(tree: Tree, top: Span) -> Outcome[Any] | None:
 def _tokens_of_models(tree: Tree) -> dict[str, int]:
     """The tokens of all calls of models for an answer, summed by kind, such as ``total_tokens``.
 
-    Only the innermost spans of models count, since outer ones repeat the same tokens. Those within
+    Only the innermost spans of models count, since outer ones repeat the same tokens. Models within
     a retriever wrote a search and not the answer.
     """
     usage: Counter[str] = Counter()

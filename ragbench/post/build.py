@@ -171,8 +171,8 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
 def _take_name(action: object, settings: dict[str, Any]) -> str:
     """The operator's name of an entry in a file: its action, with its type where it has several.
 
-    Takes the type out of the settings. Those of a reranker, which may stand beside the operator's
-    own, move below the key ``reranker``.
+    Takes the type out of the settings. The settings of a reranker, which may be beside those of the
+    operator, move below the key ``reranker``.
 
     Args:
         settings: the entry's other keys; changed in place.

@@ -141,8 +141,8 @@ class Decoder:
     def __post_init__(self) -> None:
         """Prepares the paths of the dump's mapping as functions, once for all records.
 
-        They are called for every chunk of a dump. Where the mapping has no path, the function finds
-        nothing.
+        The functions are called for every chunk of a dump. Where the mapping has no path, the
+        function finds nothing.
         """
         mapping = self.mapping
         self._find = {}
@@ -407,7 +407,7 @@ def _own_decoder() -> Decoder:
 def from_own(hits: Hits, query_id: str = "", query: str = "") -> RetrievalDump:
     """The retrieval of chunks that ragbench itself made of another form, such as spans.
 
-    They get the same names and warnings as those of a dump.
+    The chunks get the same names and warnings as those of a dump.
     """
     return from_form(_own_decoder(), hits, query_id, query)
 
@@ -500,7 +500,7 @@ def _labelled_ids(named_chunks: NamedChunks, labels: Sequence[bool | None]) -> f
 def _relevant_ids(value: Mapping[str, object]) -> frozenset[str] | None:
     """The ids of relevant chunks in a record of a dump, under the usual names; None if unknown.
 
-    They become the case's gold, by which ranks are scored.
+    The ids become the case's gold, by which ranks are scored.
     """
     for name in field_names("retrieval")["relevant_ids"]:
         ids = value.get(name)

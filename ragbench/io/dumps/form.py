@@ -110,8 +110,8 @@ class DumpForm(Record):
     def hits(self, response: object) -> Hits | None:
         """The hits in a response of this form to one query; None when none are recognised.
 
-        They are the response itself, or at one of the places that the form lists. An empty list is
-        recognised only where the form says that nothing was retrieved then.
+        The hits are the response itself, or at one of the places that the form lists. An empty list
+        is recognised only where the form says that nothing was retrieved then.
         """
         if self.is_bare and is_list(response) and response and self.is_hit(response[0]):
             return self._adapted(response)

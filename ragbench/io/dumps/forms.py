@@ -481,7 +481,7 @@ _ALIASES = {"opensearch": "elasticsearch", "rows": "pgvector", "jsonl": "plain",
 def form_names() -> tuple[str, ...]:
     """The names of all forms of retrieval results, as ``--format`` takes and lists them.
 
-    They stand in commands and scripts of users: a name that is changed needs an alias.
+    The names are in commands and scripts of users: a name that is changed needs an alias.
     """
     return (*forms(), *RANKED)
 

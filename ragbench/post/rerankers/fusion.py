@@ -68,7 +68,7 @@ class FusionReranker(Checked):
     def __post_init__(self) -> None:
         """Refuses weights that fit no reranker, or are all 0: nothing could be ranked.
 
-        It does so while settings are read, and not at the first question.
+        The error comes while settings are read, and not at the first question.
         """
         Checked.__post_init__(self)
         count = len(self.rerankers)
@@ -267,7 +267,7 @@ class WeightedReranker(Checked):
     def __post_init__(self) -> None:
         """Refuses factors that all weigh 0: they could rank nothing.
 
-        It does so while settings are read, and not at the first question.
+        The error comes while settings are read, and not at the first question.
         """
         Checked.__post_init__(self)
         total = sum(factor.weight for factor in self.factors)

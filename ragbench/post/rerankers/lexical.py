@@ -195,7 +195,7 @@ class LexicalReranker(Checked):
 def _candidate_weights(candidates: CandidateWords, words: Sequence[str]) -> list[float]:
     """The weight of each word by how many of the N candidates hold it: ln(1 + N / n).
 
-    It never falls below ln 2: all candidates hold the words by which they were found.
+    The weight never falls below ln 2: all candidates hold the words by which they were found.
     """
     holds_word = candidates.counts(words) > 0
     size = len(candidates.counters)

@@ -45,7 +45,7 @@ class LlmListwiseReranker(Checked):
     def __post_init__(self) -> None:
         """Refuses a step longer than the window: the candidates between would never be shown.
 
-        It does so while settings are read, and not at the first question.
+        The error comes while settings are read, and not at the first question.
         """
         Checked.__post_init__(self)
         if self.step > self.window:
@@ -102,8 +102,8 @@ class LlmListwiseReranker(Checked):
 def _complete_order(order: object, size: int) -> list[int]:
     """An order of all passages, as places from 0, out of the numbers that a model named.
 
-    Those named come first, each once, then the others in their order. Models leave passages out,
-    repeat some and make up numbers: what is usable is used.
+    The passages that were named come first, each once, then the others in their order. Models leave
+    passages out, repeat some and make up numbers: what is usable is used.
 
     Raises:
         ValueError: none is usable; the model is then asked again.

@@ -54,7 +54,8 @@ def chunk_directions(
 ) -> tuple[Floats | None, list[int]]:
     """The chunks' embeddings with length 1, of those that have one.
 
-    They come with the query, where the run computed them for all variants, or in the metadata.
+    The embeddings come with the query, where the run computed them for all variants, or in the
+    metadata.
 
     Products of rows of length 1 are cosines.
 
@@ -320,8 +321,8 @@ class MmrReranker(Checked):
 def _marginal_relevances(relevance: Floats, similarity: Floats, balance: float) -> list[float]:
     """Each chunk's marginal relevance when it was picked, strictly falling from pick to pick.
 
-    That is its relevance less its similarity to what was picked before. It falls strictly, so that
-    the scores give the order of the picks.
+    That is its relevance less its similarity to what was picked before. The value falls strictly
+    from pick to pick, so that the scores give the order of the picks.
 
     Args:
         relevance: of each chunk by itself.

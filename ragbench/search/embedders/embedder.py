@@ -366,8 +366,8 @@ class CosineScale:
     def score(self, cosine: float) -> float:
         """A cosine as a score that compares between embedders: 0 if unrelated, 1 if equal.
 
-        Below 0 where texts are less similar than unrelated ones mostly are. It rises with the
-        cosine, so it never changes a ranking.
+        Below 0 where texts are less similar than unrelated ones mostly are. The score rises with
+        the cosine, so it never changes a ranking.
         """
         cosine = min(cosine, 1.0)  # float32 gives equal vectors a cosine slightly above 1
         low = self._probability(self.background)

@@ -114,7 +114,8 @@ class Bm25Index:
     def word_weights(self) -> WordWeights:
         """How rare each word is in the index' corpus; quoted answers are chosen by it.
 
-        Its identity holds titles, which count among the words, but not `k1` and `b`, which do not.
+        The identity of the weights says how titles count among the words, and holds no `k1` and
+        `b`, on which rarity does not depend.
         """
         # Titles count among the words; k1 and b change scores, not how rare a word is.
         identity = {"corpus": self.corpus, "title_weight": self.title_weight}

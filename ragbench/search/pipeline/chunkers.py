@@ -232,7 +232,7 @@ class _Packer:
     def _open_span(self) -> Span:
         """The stretch of text that the open chunk, the one being filled, covers so far.
 
-        Its first and last span give it, with the text between them.
+        The stretch goes from the chunk's first span to its last, with the text between them.
         """
         return Span(self.open[0].span.start, self.open[-1].span.end)
 

@@ -160,7 +160,7 @@ def rank_sentences(
 def _rarity_among(sentences: Sequence[Sentence]) -> TermWeight:
     """A function for the worth of a token: the fewer of these sentences hold it, the more.
 
-    It stands in for the rarity in a corpus where none is known.
+    The function takes the place of the words' rarity in a corpus, where that is not known.
     """
     return partial(_rarity, sentences)
 

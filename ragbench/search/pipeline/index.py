@@ -71,9 +71,9 @@ def default_embedder(
 ) -> tuple[str, Mapping[str, Any]]:
     """The name and settings of the embedder for a collection, where the user names none.
 
-    It is the one that the collection was built with, as vectors of two embedders do not compare;
-    for a new collection the documents' language decides: static vectors of English words are better
-    there and cost a hundredth.
+    For a collection that is there it is the one that the collection was built with, as vectors of
+    two embedders do not compare; for a new collection the documents' language decides: static
+    vectors of English words are better there and cost a hundredth.
 
     Args:
         read: gives the documents; called for a new collection only.

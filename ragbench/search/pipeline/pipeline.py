@@ -106,8 +106,8 @@ class OwnRetrieval(_Own, RetrievalStage, Retriever):
     def open(self, documents: Documents, indexing: Indexing) -> OwnRetrieval:
         """The user's retrieval as it is.
 
-        It was built when the file was read, with an index of its own. Every retrieval stage is
-        opened with documents; a user's class has no parameter for them.
+        The retrieval was built when the file was read, with an index of its own. Every retrieval
+        stage is opened with documents; a user's class has no parameter for them.
         """
         return self
 

@@ -534,7 +534,7 @@ def _post_retrieval_section(
 def _own_transform(chosen: Chosen, folder: Path) -> QueryTransform:
     """A user's query transform, built while the file is read: it needs no open stage.
 
-    It has to have the form of `QueryTransform`.
+    The class has to have the form of `QueryTransform`.
 
     Raises:
         ConfigError: it has no name, or no method ``transform``.

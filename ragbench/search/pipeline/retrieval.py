@@ -119,8 +119,8 @@ class StoreRetrieval(RetrievalStage):
         """Opens the collection that is searched, and indexes first where it is out of date.
 
         A collection outside of this process is brought to the state of the corpus that the file
-        names. It is taken as it is where the file names none, or where another program has filled
-        it.
+        names. The collection is taken as it is where the file names no corpus, or where another
+        program has filled the collection.
         """
         if indexing.settings.map is not None:
             return self._opened_foreign(indexing)

@@ -18,7 +18,7 @@ from ragbench.search.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEV
 def pipeline_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a pipeline file, for editors and checks before a run.
 
-    Stages that other packages register are in it. It knows names, types and ranges; only
+    Stages that other packages register are in it. The schema knows names, types and ranges; only
     `ragbench.search.pipeline.read.load_pipeline` checks whether stages go together.
     """
     return {

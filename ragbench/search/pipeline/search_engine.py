@@ -58,8 +58,8 @@ class Collection:
     def strategy(self, name: StrategyName) -> Strategy:
         """The search of a name over the collection.
 
-        Both halves of a hybrid one are made once and shared. The first search by vectors opens the
-        embedder, the first by words the index.
+        The two halves of a hybrid search are made once, and shared with the searches by vectors and
+        by words. The first search by vectors opens the embedder, the first by words the index.
         """
         if name == "dense":
             return self._dense
@@ -92,8 +92,8 @@ class Collection:
     def identity(self) -> IndexIdentity:
         """The collection's record of its indexing.
 
-        Embedder, chunks and the measured weight of vectors. It is read once, as a search of an open
-        collection keeps its embedder.
+        The record names the embedder and the chunks, and has the measured weight of vectors. It is
+        read once, as a search of an open collection keeps its embedder.
         """
         return self.store.info().made_by
 

@@ -276,8 +276,8 @@ class SparseStrategy:
     def score_meaning(self) -> ScoreMeaning:
         """The meaning of the scores.
 
-        BM25 as a share of the query's weight, which thresholds compare with. It is printed wherever
-        scores are shown.
+        BM25 as a share of the query's weight, which thresholds compare with. Reports print the
+        meaning wherever they show scores.
         """
         return BM25
 
@@ -405,7 +405,7 @@ class StoredWordsStrategy:
     def score_meaning(self) -> ScoreMeaning:
         """The meaning of the scores: those of `SparseStrategy`, which the store computes here.
 
-        It is printed wherever scores are shown.
+        Reports print the meaning wherever they show scores.
         """
         return BM25
 

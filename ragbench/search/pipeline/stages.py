@@ -179,7 +179,7 @@ class LateSearch:
     def search(self, query: str, top_k: int) -> Sequence[Chunk]:
         """The chunks of a query as it is, without pre-retrieval, for operators that search again.
 
-        Such operators are made while the file is read, before there is an index.
+        These operators are made while the file is read, before there is an index.
 
         Raises:
             ConfigError: the pipeline is not open yet: no retriever is there.

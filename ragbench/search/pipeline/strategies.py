@@ -64,8 +64,8 @@ class RetrievalSettings(Checked):
     def __post_init__(self) -> None:
         """Refuses values out of range, and settings that contradict.
 
-        Such as ``ef`` with ``exact``, or two weights of 0: a search would ignore one of them
-        without a word, or find nothing.
+        Two such settings are ``ef`` and ``exact``, or two weights of 0: a search would ignore one
+        of them without a word, or find nothing.
         """
         Effort(ef=self.ef, exact=self.exact)  # refuses both at once
         Checked.__post_init__(self)
@@ -350,7 +350,7 @@ class HybridStrategy:
     def score_meaning(self) -> ScoreMeaning:
         """The meaning of the scores: a sum of reciprocal ranks, which only orders chunks.
 
-        It compares with no other search and no threshold.
+        Such a score compares with no other search and no threshold.
         """
         return ScoreMeaning(
             name="fused_rank",

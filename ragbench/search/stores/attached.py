@@ -108,7 +108,7 @@ class ForeignCollection(OpenCollection[Reader]):
     def unfiltered(self, *, is_reported: bool = True) -> ForeignCollection:
         """The same collection without its native filter (one in the engine's own syntax).
 
-        Searches with and without it can so be compared. It closes with this one.
+        Searches with and without it can so be compared. The view closes with this collection.
 
         Args:
             is_reported: whether what is wrong with the rows that it finds is among `warnings` of
@@ -125,7 +125,7 @@ class ForeignCollection(OpenCollection[Reader]):
     def sampled(self) -> list[Chunk]:
         """The rows that were read at opening to learn the fields, as chunks.
 
-        Their scores mean nothing.
+        The scores of these chunks mean nothing.
         """
         return self._reader.chunks(self._sample)
 

@@ -152,7 +152,8 @@ class Chroma:
     def sample(self, limit: int) -> list[Row]:
         """The first rows as Chroma lists them, at most `limit`: fields are guessed from them.
 
-        Their scores mean nothing. So a user need not name the fields of another program's rows.
+        The scores of these rows mean nothing. So a user need not name the fields of another
+        program's rows.
         """
         answer = self._collection.get(limit=limit, include=list(_INCLUDED))
         return _rows_of_columns(

@@ -347,7 +347,7 @@ class OwnCollection(OpenCollection[Writer]):
     def info(self) -> CollectionInfo:
         """The collection's record of itself now, such as whether it is complete.
 
-        It is read anew each time: another process may be indexing into the collection.
+        The record is read anew each time: another process may be indexing into the collection.
         """
         with self.working() as engine:
             return engine.read_info()

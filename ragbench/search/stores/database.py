@@ -87,14 +87,15 @@ class ReadableDatabase(ABC):
     def load(self) -> tuple[type[Exception], ...]:
         """Imports the engine's package and returns the exceptions that it raises.
 
-        They are known only then; `connected` turns them into errors of one line.
+        The exceptions are known only after the import; `connected` turns them into errors of one
+        line.
         """
 
     def connect(self) -> Any:
         """A new connection.
 
-        The engine's client, made by the function that the database came with. It is called at the
-        first use, so that wrong settings are refused before a server is reached.
+        The engine's client, made by the function that the database came with. The function is
+        called at the first use, so that wrong settings are refused before a server is reached.
         """
         assert self._open_client is not None
         return self._open_client()

@@ -232,7 +232,7 @@ def complete_mapping(
 def _absent_fields(name: str, mapping: FieldMapping, sample: _Sample) -> list[str]:
     """The fields that the user names, such as ``title=heading``, and that no row of the sample has.
 
-    They are probably slips: a report names them, as chunks would come without a title.
+    Such fields are probably slips: a report names them, as chunks would come without a title.
 
     Raises:
         ConfigError: the text or the id is in no row; nothing could be read without them.

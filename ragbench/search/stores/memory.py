@@ -113,7 +113,7 @@ class MemoryDatabase(WritableDatabase):
     def detach(self, connection: None, name: str) -> None:
         """Writes the collection's changes into its folder when its last use has ended.
 
-        It stays in memory: a database without a folder has it nowhere else.
+        The collection stays in memory: a database without a folder has it nowhere else.
         """
         if name in self._collections:
             self._collections[name].save()
@@ -298,7 +298,7 @@ class Memory:
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
         """Adds chunks with their vectors at the end.
 
-        Those with a known id replace the old chunk.
+        A chunk with a known id replaces the old chunk.
         """
         with self._lock:
             positions: list[int] = []
@@ -429,8 +429,8 @@ class Memory:
     def _positions_passing(self, filters: Filter) -> NDArray[np.intp]:
         """The positions of the chunks that pass a filter, in order.
 
-        Those of the last filter are kept: a run searches with one filter, question after question,
-        and testing every chunk is slow.
+        The positions for the last filter are kept: a run searches with one filter, question after
+        question, and testing every chunk is slow.
         """
         # The filter's text is the key: to Python a filter for 1 equals one for True.
         key = repr(filters)

@@ -175,7 +175,7 @@ class Milvus:
     def sample(self, limit: int) -> list[Row]:
         """Any entities of the collection, at most `limit`.
 
-        The meaning of fields is guessed from them. Their scores mean nothing.
+        The meaning of fields is guessed from them. The scores of these rows mean nothing.
         """
         rows = self.client.query(self.name, filter="", limit=limit, output_fields=["*"])
         return [self._row_of_entity(row, 0.0) for row in rows]
@@ -402,7 +402,8 @@ def _metric_of_index(client: Any, name: str, vector: str) -> MetricName:
 def _lite_client(path: str, address: str) -> Any:
     """Milvus' client of a Milvus Lite database in this process, made at its first use.
 
-    Its own error does not say the cause: this one names the likely ones.
+    The client's own error does not say the cause: the error that is raised here names the likely
+    causes.
 
     Args:
         path: of the database.

@@ -320,7 +320,7 @@ class PgvectorTable:
     def sample(self, limit: int) -> list[Row]:
         """Any rows of the table with a vector, at most `limit`: fields are guessed from them.
 
-        Their score is 0.
+        The score of these rows is 0.
         """
         where, values = self._where_part(EVERYTHING)
         columns = self._selected_columns("0::float8")
@@ -502,8 +502,8 @@ class OwnTable(PgvectorTable):
     def condition(self, filters: Filter | None, native: object) -> Sql:
         """The filter as SQL over the columns that ragbench writes.
 
-        A native one does not come here. A search translates its filter once, and passes the result
-        to `nearest`.
+        A native filter does not come here: ragbench's own collections take none. A search
+        translates its filter once, and passes the result to `nearest`.
         """
         if filters is None:
             return EVERYTHING
@@ -559,7 +559,7 @@ class OwnTable(PgvectorTable):
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
         """The vectors of these ids that the table has, by id.
 
-        They are read as arrays of numbers: pgvector's own type would come as texts.
+        The vectors are read as arrays of numbers: pgvector's own type would come as texts.
         """
         select = f"SELECT chunk_id, embedding::real[] FROM {self._table} WHERE chunk_id = ANY(%s)"
         rows = self._connection.execute(select, (list(ids),), binary=True)

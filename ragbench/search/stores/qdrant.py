@@ -444,7 +444,8 @@ class OwnPoints(ClientCollection):
     ) -> Iterable[Any]:
         """The points of these ids that the collection has, with some keys of their payload.
 
-        They are read page by page, as a request has a limit. The embedded engine overrides this.
+        The points are read page by page, as a request has a limit. The embedded engine overrides
+        this.
 
         Args:
             points: their ids.
