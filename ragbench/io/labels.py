@@ -148,7 +148,7 @@ def _answers_as_claims(path: Path, metric: str) -> Iterator[LabelledClaim]:
         if is_of_metric:
             labels_of.setdefault(label.key, []).append(label)
     for number, labels in enumerate(labels_of.values(), start=1):
-        # All labels of an answer repeat what they are about.
+        # Each label of an answer holds its question, text and contexts: the first one's are taken.
         answer = labels[0]
         value = value_of(labels)
         if value is not None and answer.contexts:

@@ -511,7 +511,7 @@ class RowDecoder(ABC, Generic[RecordT]):
                 record = self.decode(row)
                 if record is not None:
                     yield record
-        # A source that could not be read at all has said so already.
+        # That a source could not be read at all is a problem that is noted already.
         if self._count == 0 and problems.count == count_before:
             problems.add(f"holds no {self.KIND}", path=source.name)
         if self._count > 0:

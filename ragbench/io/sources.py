@@ -155,8 +155,8 @@ def open_source(
         )
         with looking_at(place.name):
             opened = opening.open(form)
-        # Equal content lets a later run skip reading. Of other formats not all that is read is in
-        # these files.
+        # Where the files have the same content, a later run need not read them. Other formats may
+        # read more than these files.
         is_of_files = opened.info.form in (*CONTAINERS, "beir")
         if place.path is not None and where != STDIN and is_of_files:
             settings = repr((opened.info, form, fields, split, encoding, only, is_join))

@@ -215,7 +215,7 @@ def _lines_of_places(path: Path, root: Any, most: int) -> Iterator[tuple[Place, 
 def _refusal(path: Path, message: str, line: int | None = None) -> DataError:
     """The error of a file that is not readable YAML, with its line where that is known.
 
-    It ends the reading at once. Mistakes in readable settings are collected instead.
+    The error ends the reading at once. Mistakes in readable settings are collected instead.
     """
     return DataError([Problem(path=str(path), line=line, message=message)])
 

@@ -110,7 +110,7 @@ class QdrantServerDatabase(WritableDatabase):
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
         """A collection for reading, with its vector, metric and words; None where there is none.
 
-        Vectors with many parts a point are left out: a query has a single one.
+        Fields with several vectors for each point are left out: a query has a single vector.
 
         Raises:
             ConfigError: the user has to choose a vector, or names a metric that is not its own.

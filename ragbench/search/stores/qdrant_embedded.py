@@ -109,7 +109,7 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         are the stored form: older collections have them.
         """
         folder = self._folder(info.name)
-        # What an interrupted making may have left there.
+        # An earlier call that was interrupted may have left files there.
         shutil.rmtree(folder, ignore_errors=True)
         make_private_folder(folder)
         make_private_folder(folder / _SHARD)
