@@ -105,7 +105,7 @@ def read_range(address: str, start: int, end: int) -> bytes:
             file.seek(start)
             data = file.read(end - start)
     else:
-        # One request for just these bytes: an opened file would read ahead.
+        # `cat_file` sends one request for just these bytes: an opened file would read ahead.
         files, name = _file_system(address)
         with _as_os_errors():
             data = cast("bytes", files.cat_file(name, start=start, end=end))

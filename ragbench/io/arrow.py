@@ -72,8 +72,8 @@ def _is_dataset(folder: Path) -> bool:
 def read_hugging_face(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row a record; the row's line is its number in the split.
 
-    A hub name is ``owner/name`` or ``owner/name/configuration``. Without a split, the only one or
-    else ``test`` is read. Hub datasets are streamed, saved folders memory-mapped.
+    A hub name is ``owner/name`` or ``owner/name/configuration``. Where no split is named, the only
+    split or else ``test`` is read. Hub datasets are streamed, saved folders memory-mapped.
     """
     if source.hub == "":
         raise UnreadableError("expected a name such as hf:owner/name or hf:owner/name:test")
@@ -233,7 +233,7 @@ def arrow_batches(
     """
     pa: Any = require("pyarrow", extra="hf")
     names = [*columns(scores)]
-    # One iterator for all batches: each goes on where the last one stopped.
+    # All batches are taken from one iterator: each goes on where the one before it stopped.
     rest_of_traces = iter(traces)
     while batch := list(islice(rest_of_traces, _BATCH_ROWS)):
         rows = [table_row(trace, scores) for trace in batch]
@@ -308,7 +308,7 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
         finally:
             if had_progress_bars:
                 datasets.enable_progress_bars()
-        # Both map the scratch file, and Windows removes no file that is mapped.
+        # Both objects map the scratch file into memory: Windows cannot remove a mapped file.
         del mapped, dataset
     return tally
 

@@ -37,7 +37,7 @@ class _Masked(io.BufferedIOBase):
         self._file = file
         self._hide = hide
         self._rest = b""
-        """What is behind the last line end: it waits for the rest of its line."""
+        """The begun line that is not written yet: its credential may be there only in part."""
 
     def writable(self) -> bool:
         """True, where the base class says False: a text layer on top of the file asks for it.
@@ -65,9 +65,11 @@ class _Masked(io.BufferedIOBase):
         return len(block)
 
     def finish(self) -> None:
-        """Writes the masked last line, which may have no line feed at its end.
+        """Writes the last line, which `write` held back because no line end had come.
 
-        The file stays open: `written_whole` still has to sync it to the disk.
+        A credential may come in two pieces, so lines are written whole, each with the credentials
+        masked that this process knows of. The file stays open: `written_whole` still has to sync it
+        to the disk.
         """
         self._file.write(self._hide(self._rest))
         self._rest = b""
@@ -187,8 +189,9 @@ def _replace_folder(new: Path, path: Path) -> None:
 def _draft_beside(path: Path, *, make_folders: bool) -> Path:
     """An unused name for a draft in the folder of its target.
 
-    In the same folder, so that the last rename stays on one file system, where it happens at once.
-    The name is hidden, and random, so that two processes never share a draft.
+    In the same folder, so that the rename of the finished draft to its target's name stays on one
+    file system, where it happens at once. The name is hidden, and random, so that two processes
+    never share a draft.
     """
     if make_folders:
         path.parent.mkdir(parents=True, exist_ok=True)

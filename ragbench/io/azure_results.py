@@ -70,7 +70,7 @@ def _retrieved_chunks(context: object) -> dict[str, object]:
         ``retrieved_contexts``, and ``retrieved_context_ids`` where the cell has ids; empty where
             nothing was retrieved.
     """
-    # Nothing was retrieved, or it was not logged: that is no list of no chunks.
+    # Nothing was retrieved, or nothing was logged, which is not the same as no chunks: no field.
     if context is None or context == "":
         return {}
     value = context
@@ -99,7 +99,7 @@ def _chunks_by_id(chunks: Mapping[str, object]) -> dict[str, object]:
             names = [name for name in field_names("hit")["text"] if name in chunk]
             text = chunk[names[0]] if names else None
         texts.append(text)
-    # One that is no text: then the keys are names of fields, not ids of chunks.
+    # With a value that has no text, the keys are names of fields, not ids of chunks.
     if not all(isinstance(text, str) for text in texts):
         return {"retrieved_contexts": [orjson.dumps(chunks).decode()]}
     return {"retrieved_contexts": texts, "retrieved_context_ids": list(chunks)}

@@ -32,13 +32,13 @@ class DistinctChunks:
         A chunk keeps its place for good: callers store places while more lists are added.
         """
         self._chunks: list[dict[str, Any]] = []
-        """By place, completed with what later mentions know."""
+        """The chunks in the order of their places, completed with what later mentions know."""
         self._names: set[str] = set()
         """The ids that chunks go by, each in use once."""
         self._by_id: dict[str, list[int]] = {}
-        """Places of the chunks that were mentioned with an id, as it was recorded."""
+        """By each id, as the trace recorded it: the places of the chunks that came with this id."""
         self._by_text: dict[str, list[int]] = {}
-        """Places of the chunks with a text."""
+        """By each text: the places of the chunks that have this text."""
 
     def add(self, documents: Iterable[Document]) -> list[dict[str, Any]]:
         """Adds the chunks of one list, and returns each chunk once, under the name that it goes by.
@@ -51,7 +51,7 @@ class DistinctChunks:
         for document in documents:
             place = self.place_of(document)
             first_mentions.setdefault(place, document)
-        # Only now, as a later mention may know more of a chunk.
+        # Completed only after all were added, as a later mention may know more of a chunk.
         chunks: list[dict[str, Any]] = []
         for place, document in first_mentions.items():
             chunks.append(self._mention_with_chunk(place, document))
@@ -86,8 +86,8 @@ class DistinctChunks:
     def _mention_with_chunk(self, place: int, document: Document) -> dict[str, Any]:
         """A mention of a chunk, under the chunk's name and with what other mentions know.
 
-        The values of the mention itself win: its score is that of its own list. Only the id is the
-        common one.
+        The mention's own values count before those of the chunk: its score is that of its own list.
+        Only the id is always the chunk's.
         """
         chunk = self._chunks[place]
         completed = {**chunk, **document}
@@ -119,7 +119,7 @@ class DistinctChunks:
     def _add_chunk(self, document: Document) -> int:
         """Adds a new chunk, and returns its place.
 
-        By its id and its text later mentions find it.
+        Later mentions of the chunk are recognised by its id and its text.
         """
         place = len(self._chunks)
         chunk = dict(document)

@@ -48,7 +48,7 @@ def _text_of_pdf(data: bytes, limits: ReadLimits) -> TextAndTitle:
     package = require("pypdf", extra="documents")
     with _reporting_damage("PDF"):
         reader = package.PdfReader(io.BytesIO(data))
-        # Many are locked against changes alone: those open with an empty password.
+        # Many PDFs are locked only against changes: these open with an empty password.
         if reader.is_encrypted and not reader.decrypt(""):
             raise UnreadableError("the PDF is locked by a password: save it without one")
         texts: list[str] = []
@@ -71,7 +71,8 @@ def _text_of_html(data: bytes, limits: ReadLimits) -> TextAndTitle:
     """
     package = require("trafilatura", extra="documents")
     with _reporting_damage("HTML"):
-        # Links say where, not what; recall: a short page is main text, too.
+        # The addresses of links are left out, as they answer nothing. Recall is favoured, because a
+        # short page is main text, too.
         text = package.extract(
             data, output_format="markdown", include_tables=True, favor_recall=True, fast=False
         )

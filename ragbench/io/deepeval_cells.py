@@ -122,7 +122,7 @@ def _pipes_in_tables(cell: str) -> Iterator[int]:
     Such a ``|`` is a part of a text. A text may end behind a row of the table, and begin before its
     header in the same line: those ``|`` join two texts and are not yielded.
     """
-    # Each line as the positions of its start and its end.
+    # The positions at which each line of the cell starts and ends.
     lines: list[tuple[int, int]] = []
     start = 0
     for line in cell.split("\n"):

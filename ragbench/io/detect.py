@@ -270,8 +270,8 @@ def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[st
 def _unrecognised(source: Source) -> str:
     """The error's text for a file in no known format, with a next step for the user.
 
-    Its usual cause is a file of Python code in the place of the dataset, so that has a text of its
-    own.
+    A common mistake is to name a file of Python code in the place of the dataset: it has a text of
+    its own.
     """
     if source.suffix == ".py":
         return "this is Python code. Did you mean: ragbench eval DATASET --rag FILE.py:NAME?"
@@ -515,7 +515,7 @@ def _signs() -> list[Sign]:
     beside those of a plain record.
     """
     spans = read_table("span_forms.toml")
-    # In the order in which they are tried: spans, records of tools, then what is refused.
+    # Signs are tried in this order: of spans, of tools' records, then of forms that are refused.
     signs: list[Sign] = []
     for name, form in spans["form"].items():
         row = {"form": "traces", "spans": name}
@@ -582,7 +582,7 @@ def sign_of(record: Mapping[str, object]) -> Sign | None:
 
     The first sign that fits counts: see `_signs` for their order.
     """
-    # These two are patterns of names, which no table of names holds.
+    # LangSmith and MLflow are known by patterns of names; `_signs` compares fixed names alone.
     if langsmith_experiment(record.keys()):
         return Sign(form="langsmith")
     if mlflow_results(record.keys()):
@@ -686,8 +686,9 @@ def _is_prediction(value: object) -> bool:
 def _first_rows(source: Source, container: str, text: str) -> list[object]:
     """The header and the first row of a table as records: their names and types show the tool.
 
-    A file of Excel or Parquet is opened for it. Of CSV the text of the head is enough. The header
-    is a record without values, so that a table without rows is recognised, too.
+    A file of Excel or Parquet is opened for them; of CSV the text of the file's beginning is
+    enough. The header is given as a record without values, so that a table without rows is
+    recognised, too.
     """
     if container in ("xlsx", "parquet", "hf"):
         if source.path is None:
@@ -699,7 +700,7 @@ def _first_rows(source: Source, container: str, text: str) -> list[object]:
     if header.strip('" \r').lower().startswith("sep="):
         header, _, rows_text = rows_text.partition("\n")
     header = header.rstrip("\r")
-    # Of CSV it is the sign that the header has most often.
+    # In CSV the separator is the one of these signs that the header has most often.
     separator = "\t" if container == "tsv" else max(",;\t|", key=header.count)
     try:
         lines = csv.reader(StringIO(f"{header}\n{rows_text}"), delimiter=separator)

@@ -54,7 +54,7 @@ def decoded(place: Source) -> Source:
     wrong one. A file or an address is closed afterwards, as it can be opened again; a stream keeps
     the bytes that were looked at.
     """
-    # The user has said it, or there are no bytes to look at.
+    # The user has named the encoding, or there are no bytes to guess it from.
     if place.encoding is not None or place.hub is not None or place.is_folder:
         return place
     head = place.head(Problems()) or b""

@@ -63,8 +63,8 @@ class SourceInfo(Record):
     def all_hints(self) -> tuple[str, ...]:
         """Hints how more of the cases could be used, then those for the joined answers.
 
-        A hint is an option to try. It is shown to the user, and is of no concern to a reader of
-        scores.
+        A hint is an option to try. Hints are shown to the user, and are of no concern to a reader
+        of scores.
         """
         if self.answers is None:
             return self.hints
@@ -112,7 +112,7 @@ class SourceInfo(Record):
     def _recorded_line(self) -> str:
         """The line that counts the cases with a recorded outcome, by stage of the RAG.
 
-        It shows which metrics can be had without asking the RAG again.
+        A user sees by it which metrics can be had without asking the RAG again.
         """
         where = counted(self.looked, "case")
         if self.cases is None:

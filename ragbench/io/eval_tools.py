@@ -44,7 +44,8 @@ def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
     """
     container, _ = detect_container(source, "cases", problems)
     for row in container_rows(source, problems, field_names("array")["ragas"]):
-        # What is beside the sample wins: it is of the result.
+        # A result of RAGAS has its sample in a field, and scores beside it: of two fields with one
+        # name that of the result counts.
         sample = {**as_object(row.values.get("eval_sample")), **row.values}
         if is_object(sample.get("eval_sample")):
             del sample["eval_sample"]
@@ -231,7 +232,8 @@ def _deepeval_text(item: object) -> object:
 def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per result of RAGChecker; its claims and their checks are left out.
 
-    Those are scores of another tool: they would make the same case in another run a new one.
+    Claims and checks are what RAGChecker's own scores are made of: they would make the same case in
+    another run a new one.
     """
     targets = read_table("fields.toml")["ragchecker"]
     for row in container_rows(source, problems, field_names("array")["ragchecker"]):
@@ -344,7 +346,8 @@ def _promptfoo_answer(values: Values) -> dict[str, object]:
         outcome["latency_ms"] = values.get("latencyMs")
     usage = as_object(response.get("tokenUsage")) or as_object(values.get("tokenUsage"))
     for name, target in _TOKENS.items():
-        # Of a cached answer only the total is known; the parts are then zero.
+        # For a cached answer promptfoo knows the total alone and writes 0 for its parts: a 0 is not
+        # taken over.
         if usage.get(name):
             outcome[target] = usage[name]
     return outcome

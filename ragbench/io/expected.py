@@ -96,7 +96,7 @@ _OF_JSON = (ExpectationKind.JSON, ExpectationKind.HOLDS_JSON)
 def expectation_kinds() -> frozenset[str]:
     """The readable kinds of promptfoo's assertions on an answer's text, each also with ``not-``.
 
-    They are compared with the beginnings of cells in tables of tests.
+    A cell in a table of tests may begin with the name of a kind.
     """
     kinds: set[str] = set()
     for name in _KINDS:

@@ -79,7 +79,7 @@ def _python_literal(text: str) -> object:
     pandas writes such cells. Only literals are evaluated, never code.
     """
     try:
-        # By the reader of cells, which refuses a list that is not clear.
+        # `spelled_list` gives the text itself where it is not clear which list the text spells.
         if text.startswith("["):
             return spelled_list("retrieved_contexts", text)
         value: object = ast.literal_eval(text)
@@ -145,8 +145,8 @@ def _input_fields(inputs: Values) -> dict[str, str]:
 def _output_fields(outputs: Values) -> dict[str, str]:
     """The keys of the answer and the retrieved texts in an experiment's outputs.
 
-    Each with the field of a case that it is. Names that ragbench has for outcomes count before
-    those that frameworks use.
+    Each key comes with the field of a case that it is. Names that ragbench has for outcomes count
+    before those that frameworks use.
     """
     usual = outcome_fields()
     returned = field_names("returned")

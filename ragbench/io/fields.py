@@ -109,7 +109,8 @@ def name_words(name: str) -> list[str]:
 def says_gold(path: str) -> bool:
     """Whether a field's name says that it holds the gold: what is right or wrong for a question.
 
-    Such a field is the dataset's. The outputs of a system never go by such a name.
+    Such a field is one of the dataset, and not of a system. The outputs of a system never go by
+    such a name.
 
     Args:
         path: the field's name with those that lead to it, joined by dots.

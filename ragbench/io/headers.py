@@ -98,7 +98,7 @@ def _field_of_noun(kinds: set[str], noun: str) -> str:
         return "source" if noun == "hit" else noun
     if is_right:
         return right_field
-    # Only a system has hits.
+    # A header that speaks of hits is of a system: only a system finds any.
     if is_of_system or noun == "hit":
         return system_field
     return noun

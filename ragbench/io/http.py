@@ -83,7 +83,7 @@ class HTTPRagError(InterfaceError):
         super().__init__(message)
         self.status = status
         self.headers: Mapping[str, str] = {}
-        """Of the response: those that ask to wait before the next attempt."""
+        """Those of the response's headers that ask to wait before the next attempt."""
         self.body = ""
         """The beginning of the response's body, in which callers look for a reason."""
 
@@ -120,7 +120,7 @@ class _Connections:
         together.
         """
         self.process = os.getpid()
-        """The process that may use the connections; a fork may not."""
+        """The process that opened the connections, and may use them; a fork of it may not."""
         self._loop = _loop_of(self.process)
         self._client = client
 
@@ -183,36 +183,36 @@ class JsonEndpoint:
         )
         parts = urlsplit(url)
         self.url = mask_url(url).rstrip("/")
-        """Without credentials: messages show it, and a run's identity holds it."""
+        """The URL without credentials: messages show it, and a run's identity holds it."""
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"'{self.url}' is not an http:// or https:// URL")
         check_patience(timeout, retries)
         self._secrets = _secrets(parts.username, parts.password, headers or {})
-        hide(*self._secrets)  # what answers may be an echo
+        hide(*self._secrets)  # a server may repeat the credentials in its answer
         self._base = url.partition("?")[0].rstrip("/")
         """The address of requests, with its credentials; `url` is the one to be shown."""
         self._query = parts.query
-        """Of the base URL: it goes with every request."""
+        """The query part of the base URL (after ``?``), which goes with every request."""
         self._where = (parts.hostname, parts.port)
         """Host and port, by which the watch on connections knows the server."""
         self._retries = retries
         self._is_repeatable = repeatable
         self._timeout = timeout
         self._has_asked_version = False
-        """Set before the question: a server that names no version is not asked again."""
+        """Whether the version was asked for; set before it is, so that it is asked for once."""
         self._has_answered = False
         """Whether the server has ever answered: then a broken connection is worth more attempts."""
         # All attempts at one question found no connection: the next question gets one attempt.
         self._is_down = False
         self.versions: dict[str, None] = {}
-        """Every version that the server has named, in that order."""
+        """Every version that the server has named, each once, in the order of the answers."""
         self._sleep = sleep
         self._httpx = require("httpx", extra="http")
         self._headers = {**ACCEPTED_PACKING, **(headers or {})}
         self._opening = threading.Lock()
-        """Connections are opened and closed by one thread at a time."""
+        """The lock under which one thread at a time opens or closes the connections."""
         self._connections: _Connections | None = None
-        """None before the first request."""
+        """The open connections to the server; None before the first request."""
 
     def _opened(self) -> _Connections:
         """The connections of this process to the server, opened at the first request.
@@ -232,7 +232,8 @@ class JsonEndpoint:
                 )
                 connections = _Connections(client)
                 self._connections = connections
-                # Not at the end of the process: its loop is in a daemon thread, and may be gone.
+                # Closed when the endpoint is gone, but not at the end of the process: then the
+                # daemon thread with the loop of the connections may have ended already.
                 weakref.finalize(self, connections.close).atexit = False
             return connections
 
@@ -264,7 +265,8 @@ class JsonEndpoint:
 
         A run records it: answers of two versions are not answers of one system. Answers name it in
         the header ``X-Ragbench-Version``, and ``GET`` of the base URL in the header or as
-        ``{"version": "..."}``. Asked for once; the versions in later answers are compared with it.
+        ``{"version": "..."}``. The version is asked for once; those in later answers are compared
+        with it.
         """
         if not self._has_asked_version:
             self._has_asked_version = True
@@ -506,8 +508,8 @@ class JsonEndpoint:
     def _error(self, message: str, response: httpx.Response) -> HTTPRagError:
         """The error of an unusable response, with how its body begins and where it redirects to.
 
-        Both are masked: a server may echo the credentials that it got. The headers that ask to wait
-        are kept for the next attempt.
+        Credentials are masked in the body and in the address of the redirect: a server may repeat
+        those that it got. The headers that ask to wait are kept for the next attempt.
         """
         location = response.headers.get("location")
         if response.is_redirect and location:
@@ -536,8 +538,8 @@ def _secrets(
 ) -> tuple[str, ...]:
     """The credentials in a URL and in headers, in each form that a server may echo.
 
-    They are masked in all errors and logs. Those of three letters or less are left out: masking
-    them would blank out letters in any message.
+    They are masked in all errors and logs. Credentials of three letters or less are left out:
+    masking them would blank out letters in any message.
     """
     secrets = [value for name, value in headers.items() if is_secret(name)]
     # "Bearer abc": a server that echoes may echo the token alone.

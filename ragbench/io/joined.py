@@ -480,7 +480,7 @@ def _joined_info(
     stages: Counter[str] = Counter()
     failed = 0
     timed = 0
-    # One row for each set of stages that answers have in common.
+    # The query gives a row for each set of recorded stages, with the number of cases that have it.
     for stage_names, count, with_failure, with_time in db.execute(_sql("by_stages")):
         stages.update(dict.fromkeys(stage_names.split(), count))
         failed += with_failure
@@ -653,7 +653,8 @@ def _detect_dump_form(path: str | Path, encoding: str | None, *, has_corpus: boo
         noting_read_errors(place.name, Problems()),
     ):
         form = "run" if place.run() else detect_format(place, "cases", Problems())
-        # These forms are recognised by a second look, and standard input can be read only once.
+        # BEIR results and labels are recognised by reading the file a second time, for which
+        # standard input cannot be read again.
         if form == "json" and has_corpus and path != STDIN and is_beir_result(place):
             form = "beir"
         if form == "jsonl" and path != STDIN and holds_labels(place):
@@ -698,7 +699,7 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
     An entry without a usable retrieval is noted as a problem, not raised: the other retrievals of a
     dump can still be validated.
     """
-    # Of a ranking the texts are looked up; what the corpus lacks is a warning.
+    # A ranking holds ids, whose texts are looked up: a text that the corpus lacks is a warning.
     is_ranked = source.info.form in RANKED
     try:
         for entry in source:

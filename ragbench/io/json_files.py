@@ -219,8 +219,8 @@ _QUESTION_NAMES = frozenset({"query", "question", "userinput"})
 def questions_of(value: Mapping[str, Any]) -> list[Any]:
     """The values of an object's fields that are named like a question; none of an envelope.
 
-    An object with a question is a record, whose lists are its fields. One without may be an
-    envelope, whose list is the records.
+    An object with a question is a record, whose lists are its fields. An object without a question
+    may be an envelope: an object around the list of the records.
     """
     questions: list[Any] = []
     for name, item in value.items():
@@ -253,8 +253,9 @@ def load(source: Source, problems: Problems) -> object | None:
 def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Problems) -> bool:
     """Whether no object of a JSON text has a key twice; else a problem names the second one.
 
-    A parser keeps the last of the two values, so that one answer would be lost without a word. It
-    is cheap: only where the text seems to have more keys than its value, the text is read again.
+    A parser keeps the last of the two values, so that one answer would be lost without a word. The
+    check is cheap: only where the text seems to have more keys than its value, the text is read
+    again.
 
     Args:
         raw: the text.
@@ -890,7 +891,7 @@ def line_value(
     except orjson.JSONDecodeError:
         if not line.raw.strip():
             return ()
-        # With NaN, which Python writes into JSON and orjson refuses.
+        # The line may hold NaN, which Python writes into JSON and orjson refuses.
         try:
             value = parse_json(line.raw)
         except ValueProblem as problem:

@@ -153,7 +153,7 @@ def _plain_of_record(value: object, place: str) -> Any:
         for field in fields(value):
             members[field.name] = getattr(value, field.name)
         return plain(members, place)
-    # By their methods, so that neither package is imported.
+    # Values of NumPy and pydantic are known by a method, so that neither package is imported.
     method_name = "tolist" if type(value).__module__ == "numpy" else "model_dump"
     method: object = getattr(value, method_name, None)
     if callable(method):

@@ -99,7 +99,7 @@ def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
         with noting_read_errors(source.name, problems):  # such as a document that is missing
             claims = list(_mtrag_claims(document))
     elif _holds_answers(source):
-        # That reader opens the file itself.
+        # `_answers_as_claims` opens the file itself.
         source.close()
         claims = list(_answers_as_claims(path, metric))
     else:
@@ -113,8 +113,8 @@ def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
 def _holds_answers(source: Source) -> bool:
     """Whether a file has people's labels of answers, not of claims.
 
-    Tables and exports of labelling tools do; in JSON the names of fields decide. The two are read
-    by different readers, see `ragbench.io.people`.
+    Tables and exports of labelling tools hold labels of answers; in JSON the names of fields
+    decide. Labels of answers and of claims have different readers, see `ragbench.io.people`.
     """
     if source.suffix in (".csv", ".tsv", ".xlsx"):
         return True
@@ -148,7 +148,7 @@ def _answers_as_claims(path: Path, metric: str) -> Iterator[LabelledClaim]:
         if is_of_metric:
             labels_of.setdefault(label.key, []).append(label)
     for number, labels in enumerate(labels_of.values(), start=1):
-        # All labels of an answer repeat what they are about.
+        # Each label of an answer holds its question, text and contexts: the first one's are taken.
         answer = labels[0]
         value = value_of(labels)
         if value is not None and answer.contexts:
@@ -203,7 +203,8 @@ def _claim_of_record(row: Row, number: str) -> LabelledClaim:
             grade = as_number(grade)
         except ValueProblem as problem:
             raise _FieldError("grade", problem) from None
-    # ExpertQA has no field for it: claims about one question are from one answer.
+    # ExpertQA has no field for the answer that a claim is from: claims about one question are from
+    # one answer, and so of one cluster.
     cluster = question if is_expertqa else row.get("cluster")
     claim_id = row.get("id") or as_object(row.get("meta")).get("id")  # WiCE has it in "meta"
     if cluster is not None:
@@ -269,7 +270,7 @@ def _texts_of_fields(row: Row, *names: str) -> tuple[str, ...]:
 def _mtrag_claims(document: Row) -> Iterator[LabelledClaim]:
     """Yields the answers of an MTRAG evaluation as claims, labelled by the median of three people.
 
-    They graded how faithful an answer is, from 1 to 4: 4 is supported, 1 is not, and anything
+    The people graded how faithful an answer is, from 1 to 4: 4 is supported, 1 is not, and anything
     between is partially supported.
     """
     text_of = {entry["document_id"]: entry["text"] for entry in document["documents"]}

@@ -95,7 +95,8 @@ class ReadLimits(Record):
     def read_settings(self, path: Path) -> bytes:
         """The content of a file that people write, such as a configuration.
 
-        It counts as one record, whose limit is lower: people do not write more by hand.
+        The content counts as one record, whose limit is lower than that of a file: people do not
+        write more by hand.
 
         Raises:
             UnreadableError: the file is longer than a record may be.
@@ -158,7 +159,7 @@ class Unpacked(io.RawIOBase):
         self._stream: Any = gzip.GzipFile(fileobj=cast("Any", self._packed), mode="rb")
         self._limits = limits
         self._size = 0
-        """Bytes that came out so far."""
+        """Unpacked bytes that were read so far."""
 
     def readable(self) -> bool:
         """True: a buffered reader refuses a raw stream of `io` that cannot be read.
@@ -170,8 +171,8 @@ class Unpacked(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int:
         """Unpacks the next bytes of the gzip stream into a buffer, and returns how many.
 
-        It stops before a small file has filled disk or memory. A file that unpacks to much may be
-        honest: only beyond both limits it is refused.
+        The reading stops with an error before a small file has filled disk or memory. A file that
+        unpacks to much may be honest: only beyond both limits it is refused.
         """
         count: int = self._stream.readinto(buffer)
         self._size += count

@@ -59,7 +59,7 @@ def read_predictions(source: Source, *, kind: Kind, problems: Problems) -> Itera
     source.roles["retrieved_contexts"] = "contexts"
     for number, row in enumerate(read_json_arrays(source, ("predictions",), problems), start=1):
         values = {
-            # Of no case: predictions are joined by their order.
+            # This is the id of no case: predictions are joined with cases by their order.
             "id": f"prediction {number}",
             "response": row.values.get("response"),
             "retrieved_contexts": row.values.get("contexts"),

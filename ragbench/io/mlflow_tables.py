@@ -98,7 +98,8 @@ def _dataset_case(row: Row, source: Source) -> dict[str, object]:
     expected, own_expectations = _expected_fields(expectations, "expectations.", source)
     columns = {name: value for name, value in values.items() if name not in _PART_COLUMNS}
     if is_object(columns.get("tags")):
-        # Under its own name it would be read as the tags of a case, which are a list.
+        # MLflow's tags are an object: under their own name they would be read as the tags of a
+        # case, which are a list.
         columns["mlflow_tags"] = columns.pop("tags")
     for name, value in own_expectations.items():
         columns[f"expectations.{name}"] = value
@@ -227,7 +228,7 @@ def _expected_documents(value: object) -> dict[str, object]:
             )
         texts.append(document.get("content"))
         names.append(document.get("doc_uri"))
-    # Texts first: by them a chunk is found, whatever its document is called.
+    # Texts count before names: by its text a chunk is found, whatever its document is called.
     if all(isinstance(text, str) and text.strip() for text in texts):
         return {"reference_contexts": texts}
     if all(isinstance(name, str) and name.strip() for name in names):
@@ -289,7 +290,7 @@ def _chunks(value: object, source: Source) -> object:
                 f"expected objects of content and doc_uri, found {describe(chunk)}",
             )
         name = chunk.get("doc_uri")
-        # Without a name there is nothing to add.
+        # A chunk without the name of its document gets no metadata.
         if name is None:
             chunks.append(chunk)
             continue

@@ -116,7 +116,8 @@ _FIELD_OF_CASE = {"question": "query", "answer": "response", "contexts": "retrie
 def _names_of_fields() -> Mapping[str, tuple[str, ...]]:
     """The columns' names by which each field of a label is recognised.
 
-    Those of a case file are among them, so that people can label in a table that they have already.
+    The names that fields of case files have are among them, so that people can label in a table
+    that they have already.
     """
     names_of: dict[str, tuple[str, ...]] = {}
     for field, names in field_names("label").items():
@@ -260,8 +261,9 @@ def _add_question_and_answer(
 def _refuse_two_answers(fields: Mapping[str, object]) -> None:
     """Refuses a row with two answers that differ, such as ``answer`` beside ``response``.
 
-    One is the system's and the other the right one. By the right one no label would be of an answer
-    of the run: all would be lost.
+    One is most likely the system's answer and the other the reference. A label is found by the
+    system's answer that it judges: filed under the reference, it would fit no answer of a run, and
+    be lost.
     """
     columns: list[str] = []
     answers: set[str] = set()
@@ -315,7 +317,8 @@ def _put_rating(
             f"or score. The fields are: {', '.join(names) or 'none'}"
         )
     rating = rating_of(fields[column])
-    # Else the rating itself, under such a name, would be read as the label.
+    # The column of the rating may be named as labels are: left in, the rating itself would be read
+    # as the label.
     for name in _names_of_fields()["value"]:
         squashed.pop(name, None)
     squashed["value"] = None if rating is None else float(bound.is_right(rating))
@@ -539,7 +542,7 @@ def _feedback_rows(trace: Trace, exported: Exported) -> Iterator[dict[str, Any]]
         value = None
         with suppress(ValueProblem):
             value = label_value(score.get("value"))
-        # First, so that a model's scores are counted as such, whatever their form.
+        # A model's scores are counted as such first, whatever their form is.
         if score.get("is_model"):
             exported.leave_out("the feedback is a model's")
         elif value is None:
@@ -582,7 +585,7 @@ class LabelBook:
         self.labels = tuple(labels)
         self.bounds = bounds or {}
         self._by_key: dict[tuple[str, Key], list[HumanLabel]] = {}
-        """By metric and key; each label is filed under two keys."""
+        """The labels by metric and key; each label is filed under two keys."""
         for label in self.labels:
             question, answer, _ = label.key
             for key in (label.key, (question, answer, ANY)):

@@ -37,7 +37,8 @@ _PARTS = PartNames(inputs="input", outputs="output", reference="reference_output
 def read_table(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per question of a table of Phoenix; of an experiment, one per run.
 
-    Which of the three tables it is shows in the columns of each row.
+    Phoenix has three kinds of tables (runs of an experiment, retrieved documents, answers): the
+    columns of each row show which one it is.
     """
     rows = container_rows(source, problems, field_names("array")["cases"])
     # Documents of one search have its span in common. A row without a span is a group of its own.
@@ -139,7 +140,8 @@ def _run_row(row: Row, source: Source) -> Row:
 def _columns_without(row: Row, names: Sequence[str]) -> dict[str, object]:
     """The columns of a row that did not become fields of the case: they are the case's metadata.
 
-    Another tool's scores are among them: they are kept, and not measured here.
+    Scores that Phoenix computed may be in such columns: they are kept as metadata, and ragbench's
+    own metrics are computed all the same.
     """
     columns = dict(row.values)
     for name in names:

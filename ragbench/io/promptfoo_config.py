@@ -180,15 +180,15 @@ class _ConfigReader:
     def _files(self, name: str, line: int | None) -> Iterator[Source]:
         """Yields the files that a name in the configuration means, ``*`` in it for several.
 
-        They are looked for next to the configuration. A name that no file has is a problem, with
-        its line.
+        The files are looked for next to the configuration. A name that no file has is a problem,
+        with its line.
         """
         if self.source.path is None:
             message = f"'{name}' is next to a configuration that is not a file here"
             self.problems.add(message, path=self.source.name, line=line)
             return
         relative = name.removeprefix(_FILE)
-        # Behind its own prefix an address is of a package or a server, not of a file here.
+        # An address with a prefix of its own is of a package or a server, not of a file here.
         if Path(relative).suffix.lower() not in _DATA_SUFFIXES or "://" in relative:
             self._note_program(name, line)
             return
@@ -199,7 +199,7 @@ class _ConfigReader:
         if not paths:
             self.problems.add(f"no file is named '{name}'", path=self.source.name, line=line)
         for path in paths:
-            # Without the stream, which is that of the configuration.
+            # The copy gets no stream: the one of `self.source` is of the configuration itself.
             yield replace(self.source, name=str(path), path=path, split=None, _stream=None)
 
     def _note_program(self, name: str, line: int | None) -> None:
@@ -307,7 +307,8 @@ class _ConfigReader:
             # Where no name says so, the only variable with a text is the question.
             texts = [name for name, value in variables.items() if isinstance(value, str)]
             if len(texts) == 1:
-                # It may be a case's field or kept as metadata; only a field is moved.
+                # The variable is a field of the case, or was kept as metadata above: a field is
+                # moved to the query, metadata are copied there.
                 case["query"] = case.pop(texts[0], variables[texts[0]])
         if "reference" not in bindings and "answers" not in bindings:
             case["answers"] = references(assertions, variables)

@@ -178,8 +178,9 @@ def propose(
 ) -> Proposal:
     """Proposes a field for each unread column of a table whose header and values suggest one.
 
-    A header such as "Answer" may be the right answer or the system's. It is settled where the table
-    has the other one already, and in doubt otherwise: a wrong guess would be measured unnoticed.
+    A header such as "Answer" may be the right answer or the system's. That is settled where the
+    table has a column for one of the two already, and in doubt otherwise: a wrong guess would be
+    measured unnoticed.
 
     Args:
         rows: records of the table.
@@ -312,7 +313,7 @@ def _are_texts(values: Sequence[str]) -> bool:
 def _are_row_numbers(values: Sequence[str]) -> bool:
     """Whether the column's values count the rows, as those below ``Ref #`` do.
 
-    Such a column suggests a source by its header, and says nothing.
+    By its header such a column may be taken for one of sources; row numbers name no source.
     """
     if len(values) < _FEWEST_NUMBERS or not all(value.isdecimal() for value in values):
         return False
@@ -331,8 +332,8 @@ def _is_number(text: str) -> bool:
 def _questions(columns: Sequence[Column]) -> Column | None:
     """The column of the questions, without which a table gives no cases; None in doubt.
 
-    The only column with a header for questions counts first. Else the only one whose values end
-    with question marks: among those with such a header, or among all columns.
+    The only column with a header for questions counts first. Else it is the only column whose
+    values end with question marks: among the columns with such a header, or among all columns.
     """
     by_header = [column for column in columns if column.meaning == "query"]
     if len(by_header) == 1:

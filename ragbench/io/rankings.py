@@ -68,7 +68,7 @@ def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
     count.
     """
     value = load(source, problems)
-    # It is empty, or could not be read, which is noted already.
+    # The file is empty, or is no JSON: `load` has noted that.
     if value is None:
         return
     if not is_object(value):
@@ -248,8 +248,8 @@ def _topics(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
 def _is_table(source: Source, text: str) -> bool:
     """Whether a file of queries has columns with names, and so is read as records with fields.
 
-    A ``.tsv`` counts only if its first line names a column of queries: often it is ids and queries
-    without a header, which are read line by line.
+    A ``.tsv`` counts only if its first line names a column of queries: often a ``.tsv`` has ids and
+    queries without a header, which are read line by line.
     """
     if source.suffix == ".tsv":  # which may also be ids and queries, without a header
         header = text.partition("\n")[0]
@@ -311,10 +311,10 @@ def look_at(place: Source, form: str) -> RankingFile:
     """
     problems = Problems()
     ranking_file = RankingFile(queries=(), read=read_result)
-    # A copy, so that the reading in earnest begins at the start of the file.
+    # A copy of the source, so that the later reading of its cases begins at the file's start.
     with closing(replace(place)) as opened, noting_read_errors(place.name, problems):
         if form == "beir":
-            # Its problems are dropped here: the reading in earnest reports them.
+            # The file's problems are dropped here: `read_result` reports them when it reads it.
             results = as_object(load(opened, Problems()))
             ranking_file = RankingFile(queries=tuple(results), read=read_result)
         else:
@@ -437,7 +437,7 @@ def find_topics(
     query_source = queries
     if query_source is None and folder is not None:
         has_queries = Source.of(folder).first_child(_QUERY_FILES) is not None
-        # Without queries in the folder, the judgements name them.
+        # A folder without queries is of no use where judgements name the queries.
         if has_queries or grades is None:
             query_source = folder
     if query_source is None and grades is None:

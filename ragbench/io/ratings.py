@@ -62,7 +62,8 @@ class RatingScale(Record):
     def bound(self) -> int:
         """The rating from which an answer is proposed to count as right, if high ratings are good.
 
-        It is 80 % of the highest rating: 4 of 5 stars. It is only a proposal: the user confirms it.
+        The bound is 80 % of the highest rating: 4 of 5 stars. It is only a proposal: the user
+        confirms it.
         """
         return math.ceil(_GOOD_SHARE * self.high)
 
@@ -78,7 +79,7 @@ class RatingScale(Record):
     def described(self) -> str:
         """The scale in words: which ratings the proposed bound counts as right, and the reverse.
 
-        A user decides by it, since only he knows whether 1 or 5 is the best.
+        A user reads this and decides, since only he knows whether 1 or 5 is the best.
         """
         return (
             f"from {self.low} to {self.high}, of which {self.bound} and more count as right (if "

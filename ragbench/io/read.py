@@ -241,7 +241,7 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         self._has_answers = has_answers
         """Whether a system's answers are in the source, also where a record has none."""
         self._is_join = is_join
-        """Whether the source is there for a system's answers alone."""
+        """Whether the source gives only a system's answers, for the cases of another source."""
         self._targets = targets(kind)
         """Field by each recognised name, in the spelling of `squash`."""
         names = (*entry_fields(), *HIT_FIELDS) if kind == "cases" else (*document_fields(),)
@@ -254,10 +254,10 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
     def __missing__(self, names: tuple[str, ...]) -> FieldPlan:
         """Makes the plan for records with these fields, and keeps it for the next such record.
 
-        A plan says which field of a case each field of the source is. It is made once per set of
-        names, since a file may have millions of records. The order counts: what the user named,
-        then names that are recognised, then what names mean beside each other; the rest becomes
-        metadata.
+        A plan says which field of a case each field of the source is. A plan is made once for each
+        set of names, since a file may have millions of records. The order counts: what the user
+        named, then names that are recognised, then what names mean beside each other; the rest
+        becomes metadata.
         """
         if len(self) >= _MOST_PLANS:
             self.clear()
@@ -511,7 +511,7 @@ class RowDecoder(ABC, Generic[RecordT]):
                 record = self.decode(row)
                 if record is not None:
                     yield record
-        # A source that could not be read at all has said so already.
+        # That a source could not be read at all is a problem that is noted already.
         if self._count == 0 and problems.count == count_before:
             problems.add(f"holds no {self.KIND}", path=source.name)
         if self._count > 0:
@@ -553,14 +553,16 @@ class RowDecoder(ABC, Generic[RecordT]):
     def _decoded(self, row: Row) -> RecordT | None:
         """The case, or the document, of a row; None where something wrong was noted.
 
-        Each kind of records has its own. Whatever it raises, `decode` notes as the row's problem.
+        Cases and documents each have a method of this name. What it raises, `decode` notes as a
+        problem of the row.
         """
 
     def _converted_fields(self, row: Row, plan: FieldPlan) -> dict[str, Any] | None:
         """The fields of a record from those of a row, checked and converted; None if one is wrong.
 
-        Every wrong field is noted before None is returned, so that a user mends a row in one go. It
-        runs for each row of files with millions: a look at a value's type comes before a call.
+        Every wrong field is noted before None is returned, so that a user mends a row in one go.
+        The method runs for each row, and a file may have millions: a look at a value's type comes
+        before a call.
 
         Args:
             plan: which field of the record each field of the row is; others become metadata.
@@ -569,7 +571,8 @@ class RowDecoder(ABC, Generic[RecordT]):
         count_before = self.problems.count
         record: dict[str, Any] = {}
         has_nul = False
-        # Not converted at all: a damaged answer must not keep a case from being read.
+        # Outcomes that are not asked for are not converted: a damaged answer must not keep a case
+        # from being read.
         ignored = outcome_fields() if plan.has_outcome and not self.outcomes else ()
         for target, source in plan.bindings:
             value = values[source]
@@ -602,13 +605,14 @@ class RowDecoder(ABC, Generic[RecordT]):
     ) -> Any:
         """The value of a record's field that has two fields of the source, which have to agree.
 
-        Disagreement is noted as a problem. Of expectations both count: an answer can have to fulfil
-        several.
+        Disagreement is noted as a problem. Only the expectations of both fields count together: an
+        answer can have to fulfil several.
 
         Args:
             target: the field of the record.
-            source: the second field of the source with a value for it, and `value` is that value.
-            earlier: the value of the first one.
+            source: the second field of the source with a value for `target`.
+            earlier: the value of the first field of the source.
+            value: the value of the second field of the source.
         """
         if is_expectation(target):
             return merged(earlier, value)
@@ -727,7 +731,7 @@ class EntryDecoder(RowDecoder[Entry]):
     def _decoded(self, row: Row) -> Entry | None:
         """The case of a row, with what a system did where `outcomes` asks for it.
 
-        None if it is wrong.
+        None if something in the row is wrong.
 
         The order counts: paths become names before a plan is chosen by the names, and fields that
         only lead to others (`unanswerable`, `must_contain`) are gone before the case is made.
@@ -759,7 +763,7 @@ class EntryDecoder(RowDecoder[Entry]):
         """Notes that ``answer`` was taken for the reference, and another text may be it as well.
 
         Then the system's answer might be compared with itself, or with nothing: the user has to
-        choose. It is noted once for all rows with these fields.
+        choose. The problem is noted once for all rows with these fields.
         """
         rival = plan.rival
         if rival is None or not isinstance(row.values[rival], str):
@@ -775,7 +779,7 @@ class EntryDecoder(RowDecoder[Entry]):
     def _take_answerable(self, record: dict[str, Any], row: Row) -> None:
         """Turns a record's ``unanswerable`` round into the ``answerable`` that a case has.
 
-        Datasets have either. Both may be given, if they agree: ``answerable: false`` beside
+        Datasets have either. Both fields may be given, if they agree: ``answerable: false`` beside
         ``unanswerable: true``.
         """
         if "unanswerable" not in record:

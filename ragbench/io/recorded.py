@@ -32,7 +32,7 @@ ERROR = "RecordedError"
 def recorded_outcome(value: Any, *, seconds: float | None = None) -> Outcome[Any]:
     """The outcome of a stage whose result the source holds: measured, or an abstention.
 
-    It is marked as recorded, so that reports do not show it as measured just now.
+    The outcome is marked as recorded, so that reports do not show it as measured just now.
 
     Args:
         seconds: how long the stage took; None leaves the time unmeasured.
@@ -46,7 +46,8 @@ def recorded_outcome(value: Any, *, seconds: float | None = None) -> Outcome[Any
 def failed_outcome(stage: str, message: str, *, seconds: float | None = None) -> Outcome[Any]:
     """The outcome of a stage that failed when the source was recorded.
 
-    It counts as a failure, and not as unmeasured: a system's errors may not improve its scores.
+    Such an outcome counts as a failure, and not as unmeasured: a system's errors may not improve
+    its scores.
 
     Args:
         stage: ``"retrieve"`` or ``"generate"``.
@@ -121,7 +122,7 @@ class Retrieved:
         try:
             return guess_mapping([record], overrides=overrides)
         except DataError as error:
-            # What follows its first sentence are options of the reader of dumps.
+            # After its first sentence the message names options that only dumps have.
             reason = error.problems[0].message.partition(". ")[0]
             raise ValueProblem(reason) from error
 
@@ -147,7 +148,7 @@ class Retrieved:
         """
         texts: Mapping[str, str] = {}
         if self.texts is not None:
-            # Also where the corpus knows none of them: the report says that it was used.
+            # True also where the corpus knows none of the ids: the report says that it was used.
             self.looked_up = True
             texts = self.texts(ids)
             unknown_ids = [id for id in ids if id not in texts]
@@ -211,7 +212,8 @@ def outcomes(
     generation = _generation(values)
     if generation is not None:
         recorded["generate"] = generation
-    # What a form of its own says knows more than single fields do.
+    # Outcomes that the reader of the row's format has made itself, such as that of traces, know
+    # more than single fields do.
     recorded.update(row.recorded)
     return recorded
 
@@ -226,7 +228,8 @@ def _retrieval(
 ) -> RetrievalResult[Any]:
     """What a row says was retrieved, which it may hold as texts, as objects, or as ids alone.
 
-    Its ids and scores may be in lists of their own, which have to fit the chunks one by one.
+    The ids and scores of the chunks may be in lists of their own, which have to fit the chunks one
+    by one.
 
     Args:
         contexts: a tuple of texts, or objects as they came; None where there are ids alone.

@@ -36,7 +36,7 @@ def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
     if kind == "cases":
         yield from _squad_cases(paragraphs, source.name, problems)
         return
-    # As documents: articles may share a paragraph, which is then one document.
+    # Read as documents, a paragraph that several articles share is one document.
     read_ids: set[str] = set()
     for number, paragraph in enumerate(paragraphs, start=1):
         paragraph_id = _paragraph_id(paragraph.context)

@@ -94,7 +94,7 @@ def from_settings(
     values, problems = _field_values(target, settings, where, made or {}, folder)
     is_complete = all(name in values or _has_default(field) for name, field in fields.items())
     try:
-        # Also where problems are known: the record may find further ones in the values.
+        # The object is made also where problems are known: its class may find further ones.
         if is_complete:
             built = target(**values)
             if not problems:
@@ -361,9 +361,10 @@ def build_named(
 ) -> BuiltT:
     """Builds the implementation, such as a reranker, that settings name.
 
-    They are a name, or a mapping with ``name`` and the implementation's settings: the fields of its
-    class. A name such as ``file.py:Class`` or ``package.module:Class`` is an implementation of the
-    user's. A field of the protocol's own type is written the same way.
+    The settings are a name, or a mapping with ``name`` and the implementation's settings: the
+    fields of its class. A name such as ``file.py:Class`` or ``package.module:Class`` is an
+    implementation of the user's. A field of the protocol's own type, such as a reranker in a
+    reranker, is written the same way.
 
     Args:
         given: the name or the mapping; an instance of the protocol is returned as it is.
@@ -485,7 +486,7 @@ def built_own(
         return target
     try:
         return from_settings(target, settings, where=place, made=made)
-    # It names what is wrong already.
+    # An error of ragbench's own names what is wrong already.
     except RagbenchError:
         raise
     except Exception as error:
@@ -543,7 +544,7 @@ def summary_of(target: object) -> str:
 def _schema_of_type(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | None:
     """The JSON schema of the type of a setting; None if no file can hold a value of the type.
 
-    It is a new object each time: the caller adds a description and a default.
+    The schema is a new object each time: the caller adds a description and a default.
 
     Args:
         hint: the type.
@@ -597,8 +598,8 @@ _PATHS_OF_MODELS = ("api_key_file", "cache")
 def placed_model(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Settings of a language model in a file, with the paths among them relative to its folder.
 
-    They have no dataclass with types at this point: `_PATHS_OF_MODELS` lists which are paths, and
-    has to name every one.
+    The settings have no dataclass with types at this point: `_PATHS_OF_MODELS` lists which of them
+    are paths, and has to name every one.
     """
     values = dict(settings)
     for key in _PATHS_OF_MODELS:

@@ -94,7 +94,7 @@ class Problems:
             kind: equal for problems of the same kind.
             message: with ``{more}`` where the count of further records goes.
         """
-        # The place that it gets in the list, if it is listed at all.
+        # The place of the kind's first problem in the list, if that problem is listed at all.
         position, earlier_count = self._kinds.get(kind, (self.count, 0))
         self._kinds[kind] = (position, earlier_count + 1)
         if earlier_count == 0:
@@ -310,7 +310,7 @@ class Source:
         The first bytes can be looked at without consuming them, by which compression is recognised.
         """
         if self.hub is not None:
-            # Such a dataset is opened by its package, never as a stream of bytes.
+            # The package `datasets` opens a dataset on the hub, never as a stream of bytes.
             raise IsADirectoryError(None, "it is a dataset on the hub, not a file")
         if self.address is not None:
             return open_address(self.address)
@@ -334,7 +334,7 @@ class Source:
             with noting_read_errors(self.name, problems):
                 yield stream
         finally:
-            # Given back, so that `close` finds it.
+            # The source has its stream back, so that `close` closes it.
             self._stream = stream
             self.close()
 
@@ -352,12 +352,12 @@ class Source:
 def _stdin() -> BinaryIO:
     """Standard input as a stream with `peek`: its first bytes are looked at without being consumed.
 
-    By them the format is recognised, and they could not be read again.
+    By the first bytes the format is recognised; consumed, they could not be read again.
     """
     stream = sys.stdin.buffer
     if hasattr(stream, "peek"):
         return stream
-    # Only a replaced standard input lacks it, such as one made of bytes in memory.
+    # Standard input lacks `peek` only where a program has replaced it, as by bytes in memory.
     return cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", stream), HEAD_BYTES))
 
 
@@ -408,7 +408,8 @@ class noting_read_errors:  # a context, named as those of contextlib are
 def looking_at(name: str) -> Reading:
     """A context for a first look at a source, which recognises its form and its fields.
 
-    An error in it ends the reading at once: without a form there are no records to go on with.
+    An error in the block ends the reading at once: without a form there are no records to go on
+    with.
     """
     return Reading(partial(_unreadable_source, name))
 

@@ -155,8 +155,8 @@ def open_source(
         )
         with looking_at(place.name):
             opened = opening.open(form)
-        # Equal content lets a later run skip reading. Of other formats not all that is read is in
-        # these files.
+        # Where the files have the same content, a later run need not read them. Other formats may
+        # read more than these files.
         is_of_files = opened.info.form in (*CONTAINERS, "beir")
         if place.path is not None and where != STDIN and is_of_files:
             settings = repr((opened.info, form, fields, split, encoding, only, is_join))
@@ -172,8 +172,8 @@ def open_source(
 def _content_digest(paths: Iterable[str | Path | None], settings: str) -> str:
     """A digest of all files of a source, and of the settings by which they are read.
 
-    Where it is equal, a later run need not read them again. It is empty where something cannot be
-    read, or where a link leads to another folder: what is behind it would not be digested.
+    Where the digest is equal, a later run need not read the files again. It is empty where a file
+    cannot be read, or where a link leads to another folder: that folder would not be digested.
 
     Args:
         paths: files, and folders with all files below them.
@@ -335,7 +335,7 @@ class _Opening:
         problems = Problems()
         rows: list[Row] = []
         with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
-            # One by one: the rows before one that cannot be read are of use.
+            # Taken one by one: rows before one that cannot be read are still looked at.
             for row in islice(reader(place, problems=problems), LOOK):
                 rows.append(row)
         return rows
@@ -432,7 +432,7 @@ class _Opening:
         """Whether retrieved chunks may be in a field whose name is not recognised.
 
         Such a field is a list or an object that is no gold, or the score of a row that is a chunk.
-        It is a quick look before each field is tried in every form of every store.
+        This is a quick look, before each field is tried in every form of every store.
 
         Args:
             bound: the fields of a case, or of what a system did, that are recognised.
@@ -609,7 +609,8 @@ class _Opening:
             DataError: no column has the question, and headers suggest what the columns are.
         """
         values = [row.values for row in sample]
-        # Without headers there is nothing to propose, and what is joined needs no question.
+        # Only a table has headers by which fields can be proposed; answers that are joined with
+        # cases need no question.
         if not sample or not sample[0].cells or self.is_join:
             yield from verdict_notes(values, unused, bound, self.place.name)
             return
@@ -628,12 +629,12 @@ class _Opening:
     def _refuse_lone_chunk_fields(self, entries: Sequence[Entry], bound: Mapping[str, str]) -> None:
         """Refuses a mapping of a chunk's fields (``chunk_id=...``) where no field holds chunks.
 
-        It would have no effect, and the user would not notice.
+        The mapping would have no effect, and the user would not notice.
 
         Raises:
             ConfigError: the user named such a field.
         """
-        # Of a source in which nothing was read, nothing can be said to be missing.
+        # Where no record was read it is not known whether the field of chunks is missing.
         if not entries or "retrieved_contexts" in bound:
             return
         options: list[str] = []
@@ -705,7 +706,8 @@ class _Opening:
     def _open_as_dump(self, form: str | None, problems: Problems) -> EntrySource:
         """A retrieval log as a source.
 
-        Its records are responses or rows, and no questions with fields.
+        The records of a log are responses of a store or rows of chunks, and no questions with
+        fields.
 
         Args:
             form: the user's name of the form; recognised where it is None.
@@ -754,7 +756,7 @@ class _Opening:
     def _refuse_fields_of_no_dump(self) -> None:
         """Refuses a mapping of fields that a retrieval log does not have, such as a reference.
 
-        It would have no effect, and the user would not notice.
+        The mapping would have no effect, and the user would not notice.
 
         Raises:
             ConfigError: the user named such a field.
@@ -866,7 +868,8 @@ def _reranked_rows(reader: Reader, source: Source, *, problems: Problems) -> Ite
         try:
             lists = reranked(form, row.values)
         except ValueProblem as problem:
-            # Here the chunks are a field of a case, which has another name than that of a dump.
+            # The message names the option for a dump's chunks; in a case file, as here, the option
+            # has another name.
             message = str(problem).replace("--field chunks=", "--field retrieved_contexts=")
             problems.add(message, path=row.path, line=row.line)
             continue

@@ -250,7 +250,7 @@ def spans_of(form: SpanForm, record: Values, line: int | None) -> Iterator[Span]
                 inner += as_list(opened_json(_cached_getter(name)(parent)))
         roots = inner
     # Depth first, in the order of the file: the last of the list comes next.
-    # Each with the record that it is in, and its depth.
+    # Each value comes with the record that it is in, and with its depth.
     waiting = [(root, record, 0) for root in reversed(roots)]
     while waiting:
         value, outer, depth = waiting.pop()
@@ -296,7 +296,7 @@ def _span_of_record(form: SpanForm, record: Values, outer: Values, line: int | N
         error = str(find("error") or "error")
     trace = form.first("trace", record) or form.first("trace", outer)
     if not trace:
-        # Of a tool without traces, a span that stands alone is one.
+        # A tool without traces writes spans without the id of one: each span is its own trace.
         trace = id
     # What a search put out is read into `documents`: to keep it twice would double the file.
     output = None
@@ -349,8 +349,8 @@ def _documents_of_span(
 ) -> tuple[Documents | None, Documents | None]:
     """What a span retrieved or a reranker left, and the documents that a reranker got.
 
-    Both are None for other kinds of spans. Attributes name documents by a convention, so they come
-    before what the span put out, in which documents have to be recognised.
+    Both lists are None for other kinds of spans. Attributes name documents by a convention, so they
+    come before what the span put out, in which documents have to be recognised.
 
     Args:
         kind: what the span did; empty for all else.
@@ -419,7 +419,8 @@ def _otlp_value(value: object, depth: int = 0) -> object:
     Exporters spell the types in camel case, as protobuf's JSON does, or with underscores.
 
     Args:
-        depth: how many levels were opened so far; beyond `_DEEPEST` the value is None.
+        depth: how many levels were opened so far, one more for each call of itself; beyond
+            `_DEEPEST` the value is None.
     """
     typed_value = as_object(value)
     if not typed_value or depth > _DEEPEST:
@@ -439,7 +440,7 @@ def _otlp_object(pairs: Sequence[object], depth: int = 0) -> Values:
     The protocol names the type of each value: ``{"key": ..., "value": {"stringValue": ...}}``.
 
     Args:
-        depth: how many levels were opened so far.
+        depth: how many levels were opened so far; `_otlp_value` counts them.
     """
     fields: dict[str, object] = {}
     for pair in pairs:
@@ -482,8 +483,8 @@ _OF_FRAMEWORKS = frozenset(
 def retrieved_in(value: object) -> Documents | None:
     """The documents in what a search returned: a store's response, or any list of documents.
 
-    None where there are none. A trace has them in the output of a retriever, as its framework wrote
-    it.
+    None where there are none. A trace has such documents in the output of a retriever, as the
+    retriever's framework wrote it.
     """
     value = opened_json(value)
     documents = documents_of(value)
@@ -577,7 +578,8 @@ def documents_of(value: object, depth: int = 0) -> Documents | None:
     Each framework wraps what its retriever returns in objects, lists or JSON text of its own.
 
     Args:
-        depth: how many levels of objects and lists were opened so far.
+        depth: how many levels of objects and lists were opened so far, one more for each call of
+            itself.
     """
     value = opened_json(value)
     if is_object(value) and depth < _DEEPEST:
@@ -614,7 +616,7 @@ def _document_of(value: object) -> dict[str, Any] | None:
             return None
         return {"text": value}
     if is_list(value) and len(value) == 2 and type(value[1]) in (int, float):
-        # LangChain's pair of a document and its score.
+        # LangChain's pair of a document and its score: the document is read by itself first.
         document = _document_of(value[0])
         if document is None:
             return None
@@ -780,8 +782,8 @@ def _speech_in_object(value: Values, part: str, depth: int) -> str | None:
 def _speech_in_list(values: Sequence[object], part: str, depth: int) -> str | None:
     """The last message of the user (question) or the system (answer) in a list of messages.
 
-    Of a list of the parts of one text it is the whole. None where none is certain: a list of other
-    things may be documents.
+    Of a list of the parts of one text it is the whole text. None where it is not certain which item
+    is meant: a list of other things may be documents.
 
     Args:
         part: ``"question"`` or ``"answer"``.
@@ -803,7 +805,7 @@ def _speech_in_list(values: Sequence[object], part: str, depth: int) -> str | No
     items = [opened_json(value) for value in values]
     if all(is_object(item) and item.get("type") == "text" for item in items):
         return text_of(items)
-    # Which of several would be the text is not known; a single object may be a document.
+    # Which of several items would be the text is not known; a single object may be a document.
     if len(items) > 1:
         return None
     item = items[0]

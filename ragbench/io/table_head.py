@@ -27,8 +27,8 @@ class TableHead(Record):
 def header_position(rows: Sequence[Sequence[str]]) -> int:
     """The position of the header among the first rows of a table: the row below titles and notes.
 
-    People put titles, dates and names above groups of columns. Such a row fills at most half as
-    many cells as the rows below it do.
+    People put titles, dates and names above groups of columns. A row of such titles fills at most
+    half as many cells as the rows below it do.
 
     Example:
         >>> header_position([["Evaluation", "", ""], ["Frage", "Antwort", "OK?"], ["1", "2", "3"]])

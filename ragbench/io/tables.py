@@ -187,7 +187,7 @@ def read_csv(
         end = reader.line_num + skipped
         is_title = begin < head.header_line
         is_blank = not any(map(str.strip, cells))
-        # Its lines that are no text are noted already.
+        # Lines of the record that could not be decoded as text are noted already.
         is_broken = header is not None and not text.broken.isdisjoint(range(begin, end + 1))
         if is_title or is_blank or is_broken:
             continue
@@ -302,7 +302,7 @@ def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator
 
     The format in ``formats.toml`` names this reader.
 
-    The one that ``--split`` names, or the first.
+    The sheet is the one that ``--split`` names, or the first.
 
     The first row with a value is the header. A formula counts by the value that Excel last computed
     and stored: none is computed here. The file is checked before the package opens it, since a
@@ -423,7 +423,8 @@ def _filled_rows(sheet: Any, source: Source) -> Iterator[tuple[int, list[str]]]:
 def _shown_text(cell: Any) -> str:
     """The text that a cell of a sheet shows, such as ``50%`` for 0.5; empty for an empty cell.
 
-    People read and compare what they see. It runs for each cell, so the common types come first.
+    People read and compare what they see. The function runs for each cell, so the common types come
+    first.
 
     Args:
         cell: openpyxl's cell.

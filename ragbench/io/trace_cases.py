@@ -44,19 +44,20 @@ class Tree:
     def __init__(self, spans: Sequence[Span]) -> None:
         """Takes all spans of the trace, in the order in which they were written.
 
-        They are sorted by their start: exporters write a span when it ends, the inner ones first.
+        The spans are sorted by their start: exporters write a span when it ends, the inner ones
+        first.
         """
         self.line = spans[0].line
-        """By which problems name the trace: that of the span that comes first in the file."""
+        """The line of the file by which problems name the trace: that of its first span there."""
         self.spans = sorted(spans, key=lambda span: seconds_of(span.start) or 0.0)
-        """By when they began: exporters send them when they end, the inner ones first."""
+        """The spans by the time when they began; in a file they are in the order of their ends."""
         self._by_id = {span.id: span for span in self.spans}
 
     def above(self, span: Span) -> Iterator[Span]:
         """The spans that a span of the trace is in, the nearest first.
 
-        They say which step of the system called it. A span whose parent is missing in the trace
-        counts as being in none.
+        These outer spans say which step of the system called the span. A span whose parent is
+        missing in the trace counts as being in none.
         """
         seen = {span.id}
         parent = self._by_id.get(span.parent or "")
@@ -79,7 +80,8 @@ class Tree:
     def outermost(self, *kinds: str) -> list[Span]:
         """The trace's spans of the first kind that are in no span of any of these kinds.
 
-        They are the system's own steps: a retriever in a retriever only does the outer one's work.
+        Such spans are the system's own steps: a retriever in a retriever only does the outer one's
+        work.
         """
         own = [span for span in self.spans if span.kind == kinds[0]]
         return [span for span in own if not self.is_in(span, *kinds)]
@@ -115,7 +117,7 @@ def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
     for span in outer_first:
         about = {**span.about, **about}  # what an outer span says counts
     metadata: dict[str, Any] = dict(as_object(opened_json(about.get("metadata"))))
-    # By it a tracker gives the scores back to the trace.
+    # A tracker finds the trace by this id when it writes the case's scores back to it.
     metadata["trace_id"] = _hexadecimal(tree.spans[0].trace)
     parts = parts_of_attributes(metadata)
     session = about.get("session") or parts.get("session")
@@ -349,7 +351,7 @@ def _recorded_answer(tree: Tree, top: Span) -> Outcome[Any] | None:
 def _tokens_of_models(tree: Tree) -> dict[str, int]:
     """The tokens of all calls of models for an answer, summed by kind, such as ``total_tokens``.
 
-    Only the innermost spans of models count, since outer ones repeat the same tokens. Those within
+    Only the innermost spans of models count, since outer ones repeat the same tokens. Models within
     a retriever wrote a search and not the answer.
     """
     usage: Counter[str] = Counter()

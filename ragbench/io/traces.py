@@ -124,7 +124,8 @@ class TraceFile:
             with noting_read_errors(source.name, self.problems):
                 self._read_into_database(source)
         for body, session, turn, first_place in self.db.execute(self.sql["in_order"]):
-            # It is written below into a file that no one else can write: to unpickle it is safe.
+            # `_read_into_database` wrote the pickled row into a database that nothing else can
+            # write: to unpickle it is safe.
             row = Row(*pickle.loads(body))
             if session is not None:
                 # The session's first turn, that of this trace, and how many are read at the most.
@@ -184,7 +185,8 @@ class TraceFile:
         would take far longer.
         """
         encode = msgspec.msgpack.Encoder().encode
-        # Of neighbours alone: a trace that comes again in the file gets a further row.
+        # `groupby` joins neighbours alone: a trace that comes again later in the file gets a
+        # further row.
         for trace, spans in groupby(self._spans_of_source(source), key=lambda span: span.trace):
             part: list[Span] = []
             for span in spans:
@@ -310,7 +312,7 @@ def _without_unneeded_texts(spans: list[Span]) -> list[Span]:
     step itself, so all texts stay.
     """
     roots = [span for span in spans if span.parent is None]
-    # Without a root here, another part of the trace has it.
+    # Where no span is a root, another part of the trace has it: nothing is left out.
     if not roots or roots[0].kind in (MODEL, RETRIEVER, RERANKER):
         return spans
     root = roots[0]
@@ -329,8 +331,9 @@ def _without_unneeded_texts(spans: list[Span]) -> list[Span]:
 def _session_columns(row: Row) -> tuple[object, ...]:
     """Session, time, question and answer of a trace, for those that follow it in its session.
 
-    They are the last columns of the table of cases in ``scratch.toml``. Without a session nothing
-    follows it, and all are null. Without a time a trace is the first of its session.
+    They are the last columns of the table of cases in ``scratch.toml``. A trace without a session
+    has no traces that follow it, and all four are null. One without a time is the first of its
+    session.
     """
     session = row.values["cluster"]
     if session is None:
@@ -353,7 +356,7 @@ def _records_of_files(source: Source, problems: Problems) -> Iterator[AnyRow]:
     A source may be a folder of several files.
     """
     for file in trace_files(source):
-        # Of a copy: closing it leaves the source open for a second reading.
+        # A copy is read and closed: the source itself can then be read a second time.
         with closing(replace(file)) as place, noting_read_errors(file.name, problems):
             container, text = detect_container(place, "cases", problems)
             if container == "jsonl":

@@ -212,7 +212,7 @@ def read_run(
         if document in ranking.scores:
             message = f"document '{document}' appears twice in the ranking of query '{query}'"
             problems.add(message, path=source.name, line=number)
-        # Of two scores the first stands.
+        # A document that appears twice keeps its first score.
         ranking.scores.setdefault(document, float(columns[4]))
     yield from rankings.values()
 
@@ -341,7 +341,8 @@ def _run_lines(trace: Trace) -> list[bytes]:
                 "context_ids from retrieve_with_metadata, or export to another format"
             )
         return []
-    # Each id once, at its best rank: a document that a query has twice is an error in a run.
+    # An id is written once, at its best rank: a TREC run must not rank a document twice for a
+    # query.
     place_of_id: dict[str, int] = {}
     for place, id_ in enumerate(ids):
         place_of_id.setdefault(id_, place)

@@ -218,7 +218,7 @@ def _fields_of_all_questions(
 def _conversation_id(record: Mapping[str, object], line: object) -> str:
     """The id that a record gives its conversation, or one made of the record's line.
 
-    Its cases are one cluster under this id: they are not independent of each other.
+    A conversation's cases are one cluster under this id: they are not independent of each other.
     """
     for name in field_names("turn")["name"]:
         if record.get(name) not in (None, ""):
@@ -333,7 +333,7 @@ def _retrieval_task_rows(rows: Iterator[Row], source: Source, problems: Problems
     """
     queries = map(_retrieval_task_row, rows)
     if source.path is not None:
-        # So MTRAG's repository lays out its files.
+        # MTRAG's repository has the judgements in this folder beside its tasks.
         qrels = source.path.parent / QRELS_FOLDER / "dev.tsv"
         if qrels.is_file():
             yield from judged_queries(queries, Source.of(qrels), problems)
@@ -360,7 +360,8 @@ def _retrieval_task_row(row: Row) -> Row:
 def _task_rows(rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
     """Yields a row per task of MTRAG, with the first recorded prediction as its answer.
 
-    The contexts of a task have their texts beside their ids, unlike those of analytics.
+    The contexts of a task have their texts beside their ids; in MTRAG's files of analytics the
+    texts are in a list of their own.
     """
     for row in rows:
         answer: object = None

@@ -55,7 +55,7 @@ def gold_of_objects(target: str, value: object) -> object:
             if type(text_or_id) in (str, int):
                 texts_or_ids.append(text_or_id)
                 break
-        # One has neither: these are no documents of a known form.
+        # This document has none of the fields: the list is not one of documents of a known form.
         else:
             return value
     return texts_or_ids

@@ -295,7 +295,8 @@ def as_answers(value: object) -> tuple[str, ...]:
         value = value["text"]
     items = as_list(value)
     if items and all(_is_list_of_sound_texts(item) and item for item in items):
-        # Answers of several parts, each with its wordings, as in RGB: an answer has all parts.
+        # The right answer has several parts, each with several wordings, as in RGB: each text holds
+        # one wording of every part.
         combinations = islice(product(*map(as_texts, items)), _MOST_WORDINGS)
         answers = [", ".join(wordings) for wordings in combinations]
     elif not items:
@@ -920,7 +921,7 @@ def _parse_printed(text: str) -> list[object]:
     """
     items: list[object] = []
     position = 1  # behind the bracket
-    # Before the bracket and a comma that may stand before it.
+    # The items end before the closing bracket, and before a comma in front of the bracket.
     end = len(text[:-1].rstrip().rstrip(",").rstrip())
     while position < end:
         match = _PRINTED_ITEM.match(text, position, end)

@@ -96,7 +96,7 @@ def _outcome_of_object(written: Any, stage: str) -> Outcome[Any] | None:
     value_types: dict[str, Any] = {"validate": Verdict, "generate": GenerationResult[Any]}
     value_type = value_types.get(stage, RetrievalResult[Any])
     outcome_type = cast("Any", Outcome)[value_type]
-    # Not strict: a score that JSON has no number for is spelled out.
+    # Not strict: a score for which JSON has no number, such as NaN, is spelled out as text.
     outcome: Outcome[Any] = msgspec.convert(written, outcome_type, strict=False)
     return outcome
 
@@ -170,7 +170,7 @@ def _case_of_cells(cells: Values) -> Values:
 def _retrieval_of_cells(cells: Values) -> RetrievalResult[Any] | None:
     """The retrieval in a row of an exported table, which is what generation was given.
 
-    None where the row has neither its texts nor its ids. Of ids alone the texts are empty.
+    None where the row has neither texts nor ids of chunks. With ids alone the texts are empty.
     """
     contexts = cells["retrieved_contexts"]
     ids = cells["retrieved_context_ids"]
@@ -379,7 +379,7 @@ def _not_ours(error: Exception) -> UnreadableError:
 def _was_never_asked(outcome: Outcome[Any]) -> bool:
     """Whether a recorded skip only says that a stage was not recorded, or not reached by the run.
 
-    It says nothing of the system, which can still be asked: such an outcome is not taken over.
+    Such a skip says nothing of the system, which can still be asked: the outcome is not taken over.
     `_UNKNOWN` has the texts by which runs say so.
     """
     is_skipped = outcome.status is Status.SKIPPED

@@ -43,7 +43,8 @@ class YamlFile(Record):
         """
         nearest: Place = ()
         for part in place:
-            # What stands nowhere, such as a key that is missing, is passed over.
+            # A part of the place without a line, such as a key that is missing, is passed over: the
+            # problem gets the line of the last value that is there.
             if (*nearest, part) in self.lines:
                 nearest = (*nearest, part)
         keys = [part for part in place if isinstance(part, str)]
@@ -186,7 +187,8 @@ def _lines_of_places(path: Path, root: Any, most: int) -> Iterator[tuple[Place, 
     """
     import yaml
 
-    # Each with its place, its line from 0, and the ids of the nodes that it is in.
+    # The nodes still to be followed: each with its place before it, its line (from 0), and behind
+    # it the ids of the nodes that it is in.
     waiting: list[tuple[Place, int, Any, frozenset[int]]] = [((), 0, root, frozenset())]
     count = 0
     while waiting:
@@ -213,7 +215,7 @@ def _lines_of_places(path: Path, root: Any, most: int) -> Iterator[tuple[Place, 
 def _refusal(path: Path, message: str, line: int | None = None) -> DataError:
     """The error of a file that is not readable YAML, with its line where that is known.
 
-    It ends the reading at once. Mistakes in readable settings are collected instead.
+    The error ends the reading at once. Mistakes in readable settings are collected instead.
     """
     return DataError([Problem(path=str(path), line=line, message=message)])
 
@@ -342,7 +344,8 @@ class SettingsFile:
 def _key_in_message(keys: Sequence[str], message: str) -> str | None:
     """The first of some settings' keys that an error's message is about; None if none is.
 
-    Such an error has no place; by the key it gets the line of its setting.
+    The error itself may not say where in the file it is: by the key it gets the line of the
+    setting.
     """
     for key in keys:
         if re.search(f"(^|: |unknown |'){re.escape(key)}[ ']", message):

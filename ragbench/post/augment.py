@@ -107,7 +107,7 @@ class Metadata(Checked):
     def _text_with_metadata(self, entry: RankedChunk) -> str | None:
         """The chunk's text above a line for each metadata field that the chunk has.
 
-        None for a chunk that has none of them: it stays as it is.
+        None for a chunk that has none of these fields: such a chunk stays as it is.
         """
         chunk = entry.chunk
         lines: list[str] = []
@@ -168,7 +168,7 @@ class Neighbours(Checked):
         if not neighbours:
             return entry
         chunk = entry.chunk
-        # Stable: neighbours of unknown place keep the service's order.
+        # `sorted` is stable: neighbours whose place is not known keep the service's order.
         parts = sorted((chunk, *neighbours), key=partial(_reading_order, chunk))
         text = "\n".join(part.text for part in parts)
         neighbour_ids = [neighbour.id for neighbour in neighbours]
@@ -299,7 +299,7 @@ Rankings = Sequence[Sequence[RankedChunk]]
 def newcomers(items: Sequence[Found]) -> list[RankedChunk]:
     """The chunks that a user's service returned, checked, as ones that retrieval did not return.
 
-    They have no place in retrieval: by that reports know them from its own chunks.
+    These chunks have no place in retrieval: by that reports tell them from retrieved chunks.
     """
     chunks: list[Chunk] = []
     for position, item in enumerate(items):
@@ -310,7 +310,7 @@ def newcomers(items: Sequence[Found]) -> list[RankedChunk]:
         if chunk.score is not None and not math.isfinite(chunk.score):
             raise InterfaceError(f"the chunk service gave chunk '{chunk.id}' score {chunk.score}")
         chunks.append(chunk)
-    # Retrieval gave them no place: that tells them from its own chunks.
+    # `ranked` gives places as to retrieved chunks: they are taken away again, see above.
     return [replace(entry, initial_rank=None) for entry in ranked(chunks)]
 
 
@@ -467,7 +467,7 @@ class LinkExpand(Checked):
         The service is asked once for each id, since links may lead in circles.
         Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
-        # In breadth: all that is one link away, then all that is two ...
+        # In breadth: all chunks that are one link away, then all that are two links away ...
         expanded_ids: set[str] = set()
         linked: dict[str, RankedChunk] = {}
         ask = self.service.neighbours
@@ -484,7 +484,7 @@ class LinkExpand(Checked):
                         linked[linked_id] = entry
                         next_frontier.append(linked_id)
             frontier = next_frontier
-        # One that is among the present chunks counts once: `fuse` keeps the first record.
+        # A linked chunk may be among the present ones: `fuse` keeps the first of its two records.
         rankings = [context.chunks, list(linked.values())]
         return _fused_output(rankings, self.fusion, (1.0, self.weight))
 
@@ -523,7 +523,7 @@ class QueryMerge(Checked):
         Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         rankings: list[Sequence[RankedChunk]] = [context.chunks]
-        # In step with the rankings, the present chunks first.
+        # A weight for each ranking in the same order: the present chunks are the first.
         weights = [1.0]
         for query in self.queries:
             text = query.query.replace("{question}", context.query.text)

@@ -56,7 +56,7 @@ def described(registry: Registry, name: str) -> dict[str, Any]:
     """
     target: Any = registry.load(name)
     hints: Mapping[str, Any] = {}
-    # A function has no fields: what it needs shows in `NEEDS` alone.
+    # A function has no typed fields: only its attribute `NEEDS` can name what it needs.
     if isinstance(target, type):
         hints = typing.get_type_hints(target)
     needs: list[str] = list(getattr(target, "NEEDS", ()))
@@ -171,8 +171,8 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
 def _take_name(action: object, settings: dict[str, Any]) -> str:
     """The operator's name of an entry in a file: its action, with its type where it has several.
 
-    Takes the type out of the settings. Those of a reranker, which may stand beside the operator's
-    own, move below the key ``reranker``.
+    Takes the type out of the settings. The settings of a reranker, which may be beside those of the
+    operator, move below the key ``reranker``.
 
     Args:
         settings: the entry's other keys; changed in place.
@@ -196,7 +196,7 @@ def _take_name(action: object, settings: dict[str, Any]) -> str:
                 reranker_settings[key] = settings.pop(key)
         settings["reranker"] = reranker_settings
     types = types_of_action[name]
-    # Also ``rerank``, whose types are rerankers and not operators.
+    # An action without types, such as ``rerank``, whose types are rerankers and not operators.
     if not types:
         return name
     type_name = _checked_name("type", settings.pop("type", None), types, name)
@@ -399,7 +399,7 @@ def _stage_of_entry(
             settings[key] = value
     make = partial(_stage_of_settings, settings, operators)
     stage = reading.built(place, settings, make)
-    # Its settings are wrong and noted; the operators are what later checks look at.
+    # The stage's settings are wrong, which is noted: later checks still look at its operators.
     if stage is None:
         return PostRetrieval(operators=operators)
     return stage
@@ -421,7 +421,7 @@ def _stage_of_settings(
 def _checked_time(value: object) -> datetime:
     """The time of a stage's setting ``now``, in any form that times in metadata may have.
 
-    Ages of chunks are counted from it.
+    Ages of chunks are counted from this time.
     """
     time = parse_time(value)
     if time is None:
@@ -434,7 +434,7 @@ def _operators_of_list(
 ) -> tuple[Operator, ...]:
     """The operators of a list in a file, without those that cannot be built.
 
-    The reading notes why, and goes on: users see all mistakes at once.
+    `reading` notes why an operator cannot be built, and goes on: users see all mistakes at once.
 
     Args:
         place: of the list in the file.
@@ -489,7 +489,8 @@ def _loaded_resource(spec: object, kinds: tuple[type, ...], folder: Path) -> Any
     if not isinstance(spec, str):
         raise ConfigError(f"expected package.module:attribute, found {shown(spec)}")
     target = load_target(spec, search_path=folder)
-    # A class has the methods that its instances have, and so passes for one of them itself.
+    # A class has the methods of its instances, so `isinstance` takes it for an instance of the
+    # protocols: it is called all the same, see the next line.
     is_factory = callable(target) and not isinstance(target, kinds)
     if isinstance(target, type) or is_factory:
         try:

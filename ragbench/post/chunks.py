@@ -495,7 +495,7 @@ def age_text(known: KnownTime, now: datetime) -> str:
         age = (today - date_then).days
         unit = "day"
         text_for_now = "today"
-    # Of a year or month that is the present one: its days are not known.
+    # The time may be the present year or month, of which no day is known.
     if age == 0:
         return text_for_now
     if abs(age) != 1:

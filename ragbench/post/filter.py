@@ -131,7 +131,7 @@ class TokenBudget(Checked):
                 if shortened is not None:
                     fitting.append(shortened)
                 break
-        # Of a counter that estimates, a reader must know that the budget is not exact.
+        # Where the counter only estimates, the note says that the budget is not exact.
         notes = (ESTIMATED,) if self.counter.approximate else ()
         return OperatorOutput(chunks=tuple(fitting), notes=notes)
 
@@ -141,7 +141,7 @@ def truncated(
 ) -> RankedChunk | None:
     """A chunk with as many of its first sentences as a budget of tokens allows.
 
-    None when not even the first one fits.
+    None when not even the first sentence fits.
 
     Args:
         by: name of the operator that cuts, for the chunk's list of changes.
@@ -189,7 +189,7 @@ class Dedup:
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
         """Drops each chunk that repeats the id or text of an earlier one.
 
-        It goes from the first chunk on, so that the best placed of several repeats stays.
+        The filter goes from the first chunk on, so that the best placed of several repeats stays.
         Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         distinct: list[RankedChunk] = []
@@ -201,7 +201,8 @@ class Dedup:
             text = " ".join(normalised.split())
             if id not in ids and text not in texts:
                 distinct.append(entry)
-            # Also those of a chunk that is left out: what has its other text or id repeats it.
+            # Ids and texts of chunks that are left out count, too: a later chunk that has the id or
+            # the text of one repeats it.
             ids.add(id)
             texts.add(text)
         return distinct
@@ -278,7 +279,7 @@ def _shingles(text: str, size: int) -> set[str]:
         return set()
     if len(words) < size:
         return {" ".join(words)}
-    # Each column is the words moved by one place; across the columns stands a run.
+    # Each column has the words moved by one more place: a row across the columns is a run.
     columns = [words[offset:] for offset in range(size)]
     # Texts and not tuples: thousands of tuples would keep the garbage collector busy.
     # Not strict: each column is one word shorter than the one before.
@@ -337,7 +338,7 @@ class Abstractive(Checked):
             return summaries
         fitting: list[RankedChunk] = []
         for summary in summaries:
-            # Also what was not summarised: the budget is for whatever is left.
+            # A text that was not summarised is cut, too: the budget is for all that is left.
             shorter = truncated(summary, self.budget, self.counter, by=self.name)
             if shorter is not None:
                 fitting.append(shorter)

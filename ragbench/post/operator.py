@@ -58,7 +58,7 @@ def ranked(chunks: Sequence[Chunk | RankedChunk]) -> list[RankedChunk]:
     """
     entries: list[RankedChunk] = []
     for rank, chunk in enumerate(chunks, start=1):
-        # Of an earlier stage: its score and place from retrieval must not be set anew.
+        # The chunk has entered already: its score and place from retrieval must not be set anew.
         if isinstance(chunk, RankedChunk):
             entries.append(chunk)
             continue

@@ -46,7 +46,7 @@ class Reranker(Protocol):
     def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
         """The reranker's score of each chunk for the query, in the order of the chunks.
 
-        Scores are finite, and higher is better. It is not asked where there is no chunk.
+        Scores are finite, and higher is better. A reranker is not called where there is no chunk.
         """
         ...
 
@@ -64,7 +64,7 @@ class NotedScores(tuple[float, ...]):
     def __new__(cls, values: Iterable[float], notes: Iterable[str] = ()) -> NotedScores:
         """Makes the tuple of a reranker's scores and hangs the notes on it.
 
-        Here and not in ``__init__``, since a tuple is filled before that.
+        The work is done here and not in ``__init__``, since a tuple has its items before that runs.
         """
         scores = super().__new__(cls, values)
         scores.notes = tuple(notes)
@@ -79,7 +79,7 @@ def shown_texts(chunks: Sequence[Chunk], limit: int | None) -> tuple[list[str], 
     Args:
         limit: characters of a text; None for all of it.
     """
-    # In the chunks' order, and all of them: scores are paired with chunks by place.
+    # All texts, in the order of the chunks: scores are paired with chunks by place.
     texts = [chunk.text for chunk in chunks]
     if limit is None:
         return texts, ()
@@ -99,7 +99,7 @@ def checked_scores(reranker: Reranker, query: Query, chunks: Sequence[Chunk]) ->
     Raises:
         InterfaceError: there are too few or too many, or one is not finite.
     """
-    # Only here: a user's scores may be a generator, or numbers of NumPy.
+    # The scores become floats before they are counted: a user's may be a generator, or of NumPy.
     scores = reranker.score(query, chunks)
     values = tuple(float(score) for score in scores)
     if len(values) != len(chunks):
@@ -316,7 +316,7 @@ class StoredReranker:
             # Four bytes hold any place: no list of candidates has four thousand million.
             keys = [whole_list + place.to_bytes(4, "big") for place in range(len(texts))]
         stored_values = self.store.known(self.model, question, keys)
-        # By key: of a text that stands there twice, one score is asked for.
+        # A mapping by key: for a text that is there twice, one score is asked for.
         unscored: dict[bytes, Chunk] = {}
         for key, chunk in zip(keys, chunks, strict=True):
             if key not in stored_values:
@@ -339,10 +339,10 @@ class StoredReranker:
 def stored(reranker: Reranker, store: ScoreStore) -> Reranker:
     """A reranker with a store of scores before it, where it is slow or paid (``asks_elsewhere``).
 
-    The store is put before those within it, too. All others are as they were: computing their
-    scores costs less than looking them up.
+    The store is put before rerankers within the reranker, too. Rerankers that are neither slow nor
+    paid stay as they are: computing their scores costs less than looking them up.
     """
-    # One that asks elsewhere is stored as a whole, though it may have members.
+    # A reranker that asks elsewhere is stored as a whole, though it may have rerankers within it.
     if getattr(reranker, "asks_elsewhere", False):
         return StoredReranker(reranker=reranker, store=store)
     fusion: Any = reranker

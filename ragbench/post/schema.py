@@ -82,7 +82,7 @@ def operator_schemas() -> list[dict[str, Any]]:
             names["type"] = {"const": type_}
         schema = schema_of_settings(OPERATORS.load(name), WRITTEN)
         schemas.append(with_names(schema, names))
-    # The reranker's settings stand beside those of the operator itself.
+    # In a file a reranker's settings are beside those of the operator ``rerank`` itself.
     rerank_settings = schema_of_settings(Rerank)["properties"]
     for name in RERANKERS.targets():
         schema = schema_of_settings(RERANKERS.load(name), WRITTEN)

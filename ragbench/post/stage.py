@@ -108,7 +108,7 @@ class PostRetrieval(Checked):
     def reads_now(self) -> bool:
         """Whether an operator of the stage, or a reranker within one, reads the time.
 
-        Then a run sets its date, from which ages are counted.
+        For such a stage a run sets a date, from which the ages of chunks are counted.
         """
         steps = (*self.operators, *rerankers_of(self))
         return any(getattr(step, "reads_now", False) for step in steps)
@@ -133,8 +133,8 @@ class PostRetrieval(Checked):
     def dated(self, now: datetime) -> PostRetrieval:
         """The stage with a time that ages are counted from, if an operator reads one.
 
-        A time that is set already stays. Without one, the same run on another day would give other
-        ages.
+        A time that is set already stays. Without a set time, the same run on another day would give
+        other ages.
         """
         if self.now is None and self.reads_now:
             return replace(self, now=now)
@@ -154,7 +154,7 @@ class PostRetrieval(Checked):
             RagbenchError: with ``on_error="raise"``, an operator failed.
         """
         query = as_query(query)
-        # The time of the question itself comes first: it may be asked of another day.
+        # A time that comes with the question counts before that of the stage.
         if query.now is None and self.now is not None:
             query = replace(query, now=self.now)
         state = OperatorInput(query=query, chunks=tuple(ranked(chunks)))
@@ -222,7 +222,8 @@ class PostRetrieval(Checked):
             "version": POST_RETRIEVAL_VERSION,
             "on_error": self.on_error,
         }
-        # Only where it is set: results without ages stay usable on another day.
+        # The date is left out where none is set: results that read no ages stay usable on another
+        # day.
         if self.now is not None:
             identity["now"] = self.now.isoformat()
         identity["operators"] = [described(operator) for operator in self.operators]
@@ -270,7 +271,7 @@ def _checked_output(operator: Operator, returned: object) -> OperatorOutput:
         output = returned
         chunks: object = output.chunks
     else:
-        # Without its chunks: they are put in below, checked.
+        # An output without chunks: those that the operator returned are checked and put in below.
         output = OperatorOutput(chunks=())
         chunks = returned
     if isinstance(chunks, Sequence) and not isinstance(chunks, str):
@@ -401,7 +402,7 @@ def post_retrieved(
     outcome = stage.run(question, result.to_chunks())
     chunks = [entry.chunk for entry in outcome.chunks]
     ids = None
-    # Without ids of the system's own, chunks have some that nothing outside of it knows.
+    # Where the system gave no ids, those of the chunks are made up and mean nothing to others.
     if result.context_ids is not None:
         ids = [chunk.id for chunk in chunks]
     scores = [entry.score for entry in outcome.chunks if entry.score is not None]
@@ -454,7 +455,8 @@ def _stored_step(
     """
     rewrote: list[tuple[str, str | None]] = []
     for id, text in step.rewrote:
-        # A text is left out where it is the final one, or holds all of the one before.
+        # The text that a step wrote is left out where it is the chunk's final text, or holds the
+        # chunk's whole text from before the step.
         before = texts.get(id)
         is_final = text == final_texts.get(id)
         holds_before = before is not None and before in (text or "")

@@ -242,7 +242,7 @@ def _without_main() -> Generator[None]:
         for name in ("__spec__", "__file__"):
             if name in main:
                 as_it_was[name] = main[name]
-        # Both are what `spawn` finds the script by: either one left would have it run.
+        # `spawn` finds the script by either of the two names: with one left, it would be run.
         main["__spec__"] = None
         main.pop("__file__", None)
         try:
@@ -267,7 +267,7 @@ def ray_engine(address: str | None, workers: int | None) -> Generator[Engine]:
     """
     before = signal.getsignal(signal.SIGTERM)  # Ray takes it for itself
     ray = _import_ray()
-    # Of a cluster that runs already, the dashboard is its own.
+    # A cluster that runs already has a dashboard or not: None leaves it so.
     include_dashboard = False if address is None else None
     was_there = bool(ray.is_initialized())
     try:
@@ -310,7 +310,7 @@ class _ClusterCheck:
         """
         self._ray = ray
         self._since: float | None = None
-        """When there was no processor first."""
+        """Since when the cluster has had no processor; None while it has one."""
 
     def __call__(self) -> None:
         """Ends a run that waits for a cluster which will never answer again.
@@ -359,12 +359,14 @@ class _ClusterCheck:
 def _start_actor(ray: Any, make: Make) -> Worker:
     """Starts a worker that is an actor of the Ray cluster; it waits for a free processor there.
 
-    It gets what makes its call as bytes, and imports from the driver's folders.
+    The actor gets the function `make`, which makes the call of the worker, as pickled bytes. It
+    imports modules from the same folders as this process.
     """
     pickled_make: bytes = ray.cloudpickle.dumps(make)
-    # Replaced by the pool when it ends: Ray would not say which batch was with it.
+    # No restarts by Ray, which would not say which batch the lost actor had: the pool starts
+    # another actor in place of one that ends.
     remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Actor)
-    # It waits for what the cluster lacks: a free processor.
+    # Ray keeps an actor waiting, without an error, until the cluster has a free processor.
     actor = remote.remote(pickled_make, str(Path.cwd()), sys.path)
     errors = ray.exceptions
     return Worker(

@@ -163,19 +163,21 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         if batch is not None and engine.batch > 1:
             self._size = batch
         self._fewest: int | None = None
-        """Items that must wait before workers are started; None where none are."""
+        """How many items must wait before workers are started; None where none are started."""
         self.ahead = 0
         """Batches to begin before the first one is taken, so that no worker is ever idle."""
         if engine.fewest is not None:
             self._fewest = engine.fewest * self._size
-            # For each worker what it holds and one more; one of them is taken at once.
+            # For each worker the batches that it holds and one more; less the one that the caller
+            # takes at once.
             self.ahead = engine.count * (engine.capacity + 1) - 1
         self._lost = lost
         self._stopped = stopped
         self._here: Map[ItemT, ValueT] | None = None
-        """The call for items that are too few for workers; None until one is called here."""
+        """The call that this process makes itself for items that are too few to start workers;
+        None until it is first needed."""
         self.desks: list[_Desk] = []
-        """Until there are some, the calls are made where their results are taken."""
+        """A desk for each worker; while there is none, the caller's own process makes the calls."""
         self._waiting: deque[Batch[ItemT, ValueT]] = deque()
         """Batches that no worker has, in the order in which workers get them."""
         self._in_a_row = 0
@@ -389,7 +391,8 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
             else:
                 if batch is not None:
                     batch.values = values
-                    # Only a result counts: a worker can start well and die of its first batch.
+                    # Only a result ends the count of losses: a worker can start well and die of its
+                    # first batch.
                     self._in_a_row = 0
             del desk.futures[future]
         self._feed()

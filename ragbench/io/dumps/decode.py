@@ -141,8 +141,8 @@ class Decoder:
     def __post_init__(self) -> None:
         """Prepares the paths of the dump's mapping as functions, once for all records.
 
-        They are called for every chunk of a dump. Where the mapping has no path, the function finds
-        nothing.
+        The functions are called for every chunk of a dump. Where the mapping has no path, the
+        function finds nothing.
         """
         mapping = self.mapping
         self._find = {}
@@ -171,7 +171,8 @@ class Decoder:
         """
         response = self._find["chunks"](record.values)
         lists: Sequence[Hits] | None
-        # Taken as it is: what is no chunk in it is reported one by one.
+        # ragbench's own list of chunks is not unwrapped: elements that are no chunks are reported
+        # one by one when the list is read.
         if self.mapping.format == "ragbench" and is_list(response):
             lists = [response]
         else:
@@ -353,7 +354,7 @@ class Decoder:
         else:
             metadata = as_object(self._find["metadata"](hit))
         left_out = {self._text_key, *field_names("retrieval")["vectors"]}
-        # Most have none of these: then nothing is copied.
+        # Most hits have none of these fields: then their metadata need no copy.
         if left_out.isdisjoint(metadata):
             return metadata
         return {name: value for name, value in metadata.items() if name not in left_out}
@@ -406,7 +407,7 @@ def _own_decoder() -> Decoder:
 def from_own(hits: Hits, query_id: str = "", query: str = "") -> RetrievalDump:
     """The retrieval of chunks that ragbench itself made of another form, such as spans.
 
-    They get the same names and warnings as those of a dump.
+    The chunks get the same names and warnings as those of a dump.
     """
     return from_form(_own_decoder(), hits, query_id, query)
 
@@ -499,7 +500,7 @@ def _labelled_ids(named_chunks: NamedChunks, labels: Sequence[bool | None]) -> f
 def _relevant_ids(value: Mapping[str, object]) -> frozenset[str] | None:
     """The ids of relevant chunks in a record of a dump, under the usual names; None if unknown.
 
-    They become the case's gold, by which ranks are scored.
+    The ids become the case's gold, by which ranks are scored.
     """
     for name in field_names("retrieval")["relevant_ids"]:
         ids = value.get(name)
@@ -551,7 +552,7 @@ def raw_retrievals(
             if group is not None:
                 yield group
             group = RawRetrieval(record=record, query=query, query_id=query_id, hits=[])
-            # Neither of the two holds a NUL, so two pairs never make one text.
+            # Neither id nor query holds a NUL: two different pairs never make the same text.
             earlier = seen.add(f"{query_id}\x00{query}", record.line or 0)
             if earlier is not None:
                 message = (

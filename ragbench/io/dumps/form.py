@@ -110,8 +110,8 @@ class DumpForm(Record):
     def hits(self, response: object) -> Hits | None:
         """The hits in a response of this form to one query; None when none are recognised.
 
-        They are the response itself, or at one of the places that the form lists. An empty list is
-        recognised only where the form says that nothing was retrieved then.
+        The hits are the response itself, or at one of the places that the form lists. An empty list
+        is recognised only where the form says that nothing was retrieved then.
         """
         if self.is_bare and is_list(response) and response and self.is_hit(response[0]):
             return self._adapted(response)
@@ -410,9 +410,11 @@ def fields_shown(value: Mapping[str, object], indent: str = "  ") -> Iterator[st
     An error shows them where nothing is recognised: the user looks up the name for ``--field``.
 
     Args:
-        indent: the blanks before each line; two more for each level.
+        indent: the blanks before each line; for the fields of an object in a field, this function
+            calls itself with two blanks more.
     """
     for name, field_value in islice(value.items(), _SHOWN_FIELDS):
+        # The object or list that a text holds as JSON; any other value as it is.
         opened = opened_json(field_value)
         example = opened
         count = ""

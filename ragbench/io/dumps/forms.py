@@ -169,12 +169,12 @@ def _first_present(fields: Mapping[str, object], names: Sequence[str]) -> object
 def elasticsearch(form: DumpForm, value: object) -> Sequence[Hits] | None:
     """The hits of Elasticsearch's ``_msearch``, which answers several searches at once.
 
-    None where a search failed: it has no hits, not even none.
+    None where one of the searches failed: its response has no list of hits, not even an empty one.
 
     The form in ``forms.toml`` names this function.
     """
     responses = as_object(value).get("responses")
-    # A search that failed has no hits, not even none.
+    # `batch` gives None where a response has no list of hits.
     return form.batch(responses) if is_list(responses) else None
 
 
@@ -206,7 +206,8 @@ def milvus(_: DumpForm, value: object) -> Sequence[Hits] | None:
 def qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
     """The hits in Qdrant's REST responses, and in a client's scroll: points and the next offset.
 
-    None for any other value. These are the forms that the paths of ``forms.toml`` cannot tell.
+    None for any other value. ``forms.toml`` lists paths to hits, by which these two forms cannot be
+    recognised.
 
     The form in ``forms.toml`` names this function.
     """
@@ -480,7 +481,7 @@ _ALIASES = {"opensearch": "elasticsearch", "rows": "pgvector", "jsonl": "plain",
 def form_names() -> tuple[str, ...]:
     """The names of all forms of retrieval results, as ``--format`` takes and lists them.
 
-    They stand in commands and scripts of users: a name that is changed needs an alias.
+    The names are in commands and scripts of users: a name that is changed needs an alias.
     """
     return (*forms(), *RANKED)
 

@@ -559,7 +559,7 @@ def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
     counts: Counter[str] = Counter()
     for path in paths:
         counts[path] = sum(_has_text(value, path) for value in objects)
-    # Of equals the first, which is the more telling name.
+    # `max` gives the first of equal paths, which has the more telling name.
     best = max(paths, key=counts.__getitem__, default=None)
     if best is not None and counts[best] > 0:
         return best

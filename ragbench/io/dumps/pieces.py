@@ -158,7 +158,7 @@ class SplitDump(Record):
         decoder = _decoder_of_form(self.mapping, self.form)
         with suppress(ValueProblem):
             record = DumpRecord(self.name, None, parse_json(line))
-            # By its number, as one line may hold several.
+            # A line may hold several retrievals: the one of this number is taken.
             raw = next(islice(decoder.raw(record), number, None), None)
             if raw is not None:
                 return decoder.retrieval(raw, "", raw.query or "")
@@ -315,7 +315,7 @@ def read_records(source: Source, container: str, problems: Problems) -> Iterator
             for line in read_lines(source, problems):
                 for value in line_value(line, source.name, problems):
                     yield DumpRecord(source.name, line.number, value)
-        # To a look at its beginning, a dump may seem to be SQuAD's: it is JSON in either case.
+        # By its beginning alone a dump may be taken for a file of SQuAD: both are read as JSON.
         elif container in ("json", "squad"):
             yield from _records_of_json_file(source, problems)
         else:
@@ -354,7 +354,7 @@ def _records_of_json_file(source: Source, problems: Problems) -> Iterator[DumpRe
 def _is_one_response(hits: Sequence[object]) -> bool:
     """Whether an array's elements are hits of one query, rather than records with a query each.
 
-    By its first element: in both cases the elements are all alike.
+    The first element decides, as the elements of an array are all alike in both cases.
     """
     if not hits:
         return False
@@ -396,7 +396,7 @@ def _cell_value(name: str, cell: object) -> object:
     if not text:
         return None
     brackets = text[:1] + text[-1:]
-    # Any field that holds lists, or objects, has the conversion that is wanted.
+    # `parse_cell` converts by a field: these two stand for any field of lists, and of objects.
     target = {"[]": "reference_contexts", "{}": "metadata"}.get(brackets)
     if target is None:
         return cell

@@ -195,7 +195,7 @@ def open_responses(
         with looking_at(source.name):
             decoder = guess_mapping(sample, form=form, overrides=overrides)
         if scores is not None and decoder.mapping.score is not None:
-            # Made anew: a decoder prepares its functions from the mapping.
+            # A new decoder, because it prepares its functions from the mapping when it is made.
             decoder = Decoder(replace(decoder.mapping, scores=scores), decoder.form)
         if texts is None and decoder.mapping.query is None:
             raise DataError([Problem(message=_NO_QUERY, path=source.name)])
@@ -258,7 +258,7 @@ def _with_problems_in_order(
         problems: the dump's; they are emptied, and noted again in the order of the file.
     """
     problems.items.clear()
-    # They are noted a second time below, which counts them again.
+    # The problems of reading ahead are noted a second time below, which counts them again.
     problems.count -= len(noted)
     noted_before = 0
     for record, count in zip(sample, counts, strict=True):
@@ -327,7 +327,8 @@ def _split_dump(source: Source, decoder: Decoder) -> SplitDump | None:
     """
     address = source.address or ""
     try:
-        # First, so that a change of the file between the two requests is noticed.
+        # The version is asked for before the size, so that a change of the file in between is
+        # noticed later.
         version = version_of_address(address)
         size = size_of_address(address)
     except OSError:
@@ -358,7 +359,7 @@ def _retrievals_of_records(
         texts: the queries that the user names, by id: for records that do not hold theirs.
         only_query: the query, where the user names a single one.
     """
-    # For records without an id: their order is that of the file of queries.
+    # Records without an id of their query take the queries in the order of the user's file.
     texts_in_order = iter(() if texts is None else texts.items())
     derived = IdRegister()
     for number, raw in enumerate(raw_retrievals(decoder, records, problems), start=1):

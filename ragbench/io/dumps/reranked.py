@@ -67,6 +67,7 @@ def reranked(_: DumpForm, value: object) -> Sequence[Hits] | None:
     The form in ``forms.toml`` names this function, and how its hits are read: see
     `_hit_of_document`.
     """
+    # The first request of a record counts, and the others are not read.
     for request, results in _requests_in(value):
         return [request.in_order(results)]
     return None
@@ -75,8 +76,10 @@ def reranked(_: DumpForm, value: object) -> Sequence[Hits] | None:
 def request_fields(value: object) -> frozenset[str]:
     """The fields of a record that hold the documents of a reranker's request, and its results.
 
-    The record's other fields may become a case's; these two are read as its retrieval.
+    The record's other fields may become a case's; these two are read as its retrieval. Empty for a
+    record without such a request.
     """
+    # The first request alone: `reranked` reads no other.
     for request, _ in _requests_in(value):
         documents_field = request.path.partition(".")[0]
         results_field = request.results_path.partition(".")[0]
@@ -138,9 +141,8 @@ def holds_ranking(value: object) -> bool:
 def unread_ranking(value: object, chunks: str) -> str | None:
     """The path of a list that ranks a record's chunks in a form that is not known.
 
-    None without one.
-
-    Whoever reads such a record refuses it: the order of its chunks may be the one before ranking.
+    None without such a list. A reader refuses a record with one: the order of its chunks may be the
+    one before the ranking.
 
     Args:
         chunks: the path of the chunks.
@@ -208,7 +210,7 @@ def _is_score_alone(item: object) -> bool:
 def _scores_by_id(value: object) -> str | None:
     """The path of an object of a record that has a score by document's id, and a ranking's name.
 
-    None without one. Such scores would change the order of the documents in the record.
+    None without such an object. Its scores would change the order of the documents in the record.
     """
     ids: set[str | None] = set()
     for path, items in _lists_in(value):
@@ -233,7 +235,7 @@ def _lists_in(value: object, path: str = "", depth: int = 0) -> Iterator[tuple[s
 
     Args:
         path: of the value; empty for the record itself.
-        depth: of the value in its record, from 0.
+        depth: of the value in its record, from 0; one more for each call of itself.
     """
     value = opened_json(value)
     if is_list(value) and path:
@@ -249,11 +251,11 @@ def _objects_in(
 ) -> Iterator[tuple[str, Mapping[str, object]]]:
     """The objects of a record with their paths, those in objects too.
 
-    Scores by id are looked for among them.
+    Scores by id are looked for among these objects.
 
     Args:
         path: of the value; empty for the record itself.
-        depth: of the value in its record, from 0.
+        depth: of the value in its record, from 0; one more for each call of itself.
     """
     value = opened_json(value)
     if not is_object(value) or depth > _DEEPEST:
@@ -300,8 +302,8 @@ def _is_ranking(path: str) -> bool:
 def _may_be_results(path: str, items: Hits) -> bool:
     """Whether a list looks like a reranker's results, by its elements or by its name.
 
-    Whether its elements are understood is decided afterwards; `unread_ranking` refuses those that
-    rank the documents and are not.
+    Whether its elements are understood is decided afterwards; `unread_ranking` finds the lists that
+    rank the documents and are not understood.
     """
     if not items or says_gold(path):
         return False
@@ -408,7 +410,7 @@ def _document_of(item: object) -> _Document:
 def _results_in(path: str, items: Hits) -> list[_Result] | None:
     """The elements of a list as a reranker's results; None where one of them is not understood.
 
-    A list that is not named as a ranking is one by its scores.
+    Where the list's name does not say that it is a ranking, each element must have a score.
 
     Args:
         path: where the list is.
@@ -420,7 +422,7 @@ def _results_in(path: str, items: Hits) -> list[_Result] | None:
         score = _written_score(fields)
         document = _document_of(item)
         has_document = document.id is not None or document.text is not None
-        # Neither a document nor a place with a score: it ranks nothing.
+        # An element without a document, and without a place and a score, ranks nothing.
         if not has_document and (place is None or score is None):
             return None
         if not _is_ranking(path) and (score is None or _is_stores_hit(fields)):
@@ -457,14 +459,16 @@ class _Request:
         self.results_path = results_path
         self.documents = [_document_of(item) for item in items]
         self._has_ids = any(document.id is not None for document in self.documents)
-        """Then a text that no document has is rather an id that names none."""
+        """Whether some document has an id: then a result's text that is no document's text is taken
+        for an id that names no document."""
         self._are_texts = all(isinstance(item, str) for item in items)
         """Whether the documents are texts alone, of which each may be an id as well."""
 
     def may_hold(self, result: _Result) -> bool:
         """Whether a result refers to a document of the request, rather than being another one.
 
-        Two lists of documents that share none are two retrievals, not a request and its results.
+        Two lists of documents that share none are two retrievals, not a request and its results. A
+        result without a text, or with a place, can only mean a document of the request.
         """
         own = result.document
         if result.place is not None or own.text is None:
@@ -654,7 +658,7 @@ def _hit_of_document(
         place: of the document in the request; None if the result brought it along.
     """
     fields = dict(document.fields)
-    # Its fields are among these already.
+    # What a nested object ``document`` holds is among `document.fields` already.
     fields.pop("document", None)
     inner: dict[str, object] = {**fields, "text": document.text}
     # The document's id may have come from a field of another name.

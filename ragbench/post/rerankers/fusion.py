@@ -68,7 +68,7 @@ class FusionReranker(Checked):
     def __post_init__(self) -> None:
         """Refuses weights that fit no reranker, or are all 0: nothing could be ranked.
 
-        It does so while settings are read, and not at the first question.
+        The error comes while settings are read, and not at the first question.
         """
         Checked.__post_init__(self)
         count = len(self.rerankers)
@@ -168,8 +168,8 @@ class ReciprocalRankFusionReranker(FusionReranker):
         """
         lists, notes = self.members(query, chunks)
         places = range(len(chunks))
-        # First, as its weight is the first of `every_weight`.
-        rankings: list[Sequence[int]] = [places]  # the present order
+        # The present order comes first, as its weight is the first of `every_weight`.
+        rankings: list[Sequence[int]] = [places]
         for scores in lists:
             # sorted() is stable: equal scores are ranked in their present order.
             falling = [-score for score in scores]
@@ -267,7 +267,7 @@ class WeightedReranker(Checked):
     def __post_init__(self) -> None:
         """Refuses factors that all weigh 0: they could rank nothing.
 
-        It does so while settings are read, and not at the first question.
+        The error comes while settings are read, and not at the first question.
         """
         Checked.__post_init__(self)
         total = sum(factor.weight for factor in self.factors)

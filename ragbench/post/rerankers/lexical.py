@@ -174,7 +174,7 @@ class LexicalReranker(Checked):
         """
         query_counts = Counter(tokenise(query.text))
         candidates = CandidateWords.of(chunks, title_weight=self.title_weight)
-        # In the order of the counter's words, as both lists are paired below.
+        # The rarities are in the order of `query_counts`: both are paired below.
         if self.corpus is not None:
             rarities = corpus_weights(self.corpus, query_counts)
         else:
@@ -195,7 +195,7 @@ class LexicalReranker(Checked):
 def _candidate_weights(candidates: CandidateWords, words: Sequence[str]) -> list[float]:
     """The weight of each word by how many of the N candidates hold it: ln(1 + N / n).
 
-    It never falls below ln 2: all candidates hold the words by which they were found.
+    The weight never falls below ln 2: all candidates hold the words by which they were found.
     """
     holds_word = candidates.counts(words) > 0
     size = len(candidates.counters)
@@ -352,7 +352,8 @@ class FeedbackReranker(Checked):
         for word, rarity in zip(words, rarities, strict=True):
             if word in query_counts:
                 own[word] = query_counts[word] * float(rarity)
-        # Each part is scaled to its share, however many words it has and whatever they weigh.
+        # The query's own words weigh `query_weight` together, and the added ones the rest of 1,
+        # however many words each part has.
         widened: dict[str, float] = {}
         for weights, share in ((own, self.query_weight), (added, 1 - self.query_weight)):
             total = sum(weights.values()) or 1.0

@@ -45,7 +45,7 @@ class LlmListwiseReranker(Checked):
     def __post_init__(self) -> None:
         """Refuses a step longer than the window: the candidates between would never be shown.
 
-        It does so while settings are read, and not at the first question.
+        The error comes while settings are read, and not at the first question.
         """
         Checked.__post_init__(self)
         if self.step > self.window:
@@ -102,8 +102,8 @@ class LlmListwiseReranker(Checked):
 def _complete_order(order: object, size: int) -> list[int]:
     """An order of all passages, as places from 0, out of the numbers that a model named.
 
-    Those named come first, each once, then the others in their order. Models leave passages out,
-    repeat some and make up numbers: what is usable is used.
+    The passages that were named come first, each once, then the others in their order. Models leave
+    passages out, repeat some and make up numbers: what is usable is used.
 
     Raises:
         ValueError: none is usable; the model is then asked again.
@@ -115,7 +115,8 @@ def _complete_order(order: object, size: int) -> list[int]:
             positions.append(number - 1)
     if not positions:
         raise ValueError(f"the language model named none of {counted(size, 'passage')}")
-    # All behind those named: `dict.fromkeys` keeps the first place of each.
+    # All passages are put behind those that the model named: `dict.fromkeys` then keeps each
+    # passage where it comes first.
     positions.extend(range(size))
     return list(dict.fromkeys(positions))
 
@@ -139,11 +140,11 @@ class LlmPointwiseReranker(Checked):
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """The model's grade of each chunk, as a share of the highest.
 
-        It is asked once for each chunk: a grade does not depend on the other candidates.
+        The model is asked once for each chunk: a grade does not depend on the other candidates.
         Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         texts, notes = shown_texts(chunks, self.max_characters)
-        # One question a passage: as a list they would be graded against each other.
+        # The model is asked about one passage at a time: it would compare the passages of a list.
         scores = [self._grade(query, text) / self.highest for text in texts]
         return NotedScores(scores, notes)
 

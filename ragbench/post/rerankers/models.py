@@ -60,7 +60,7 @@ def best_windows(
         parts = part.split() if part.isascii() else _WORD.findall(part)
         sizes.append(len(parts))
         words_held.append(query.held_by(part))
-    # From each sentence on, the longest run that has room.
+    # For each sentence the longest run of sentences that begins with it and has room.
     runs: list[tuple[float, Span]] = []
     for start, size in enumerate(sizes):
         end = start + 1
@@ -329,7 +329,7 @@ class HttpReranker(Checked):
         A missing key is found so before any question.
         """
         Checked.__post_init__(self)
-        # Before a key is looked for: a file with both mistakes names the setting first.
+        # Checked before the key is looked for: with both mistakes, a user sees this one first.
         if self.shape in _SHAPES_WITH_MODEL and not self.model:
             raise ConfigError(f"model must be given: the shape '{self.shape}' needs one")
         headers = dict(self.headers)
@@ -393,7 +393,7 @@ def _filled_form(form: Mapping[str, Any], values: Mapping[str, object]) -> dict[
     """
     body: dict[str, Any] = {}
     for field_name, value in form.items():
-        # Forms may nest: Pinecone has its settings in an object of their own.
+        # A form may have objects in it (Pinecone has the settings in one): they are filled, too.
         if is_object(value):
             body[field_name] = _filled_form(value, values)
         else:

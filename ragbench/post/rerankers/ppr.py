@@ -146,7 +146,7 @@ class PersonalisedPageRankReranker(Checked):
             return by_rank, []
         if self.seeds == "similarity":
             direction = query_direction(query, rows)
-            # Of all or of none: a cosine and a rank do not compare as seeds.
+            # Cosines are taken only if all chunks have one: a cosine and a rank do not compare.
             if direction is None or rows is None or len(places) < len(chunks):
                 note = "the query or a chunk has no embedding: the walk starts by ranks"
                 return by_rank, [note]
@@ -179,7 +179,7 @@ class PersonalisedPageRankReranker(Checked):
         shares_of_scale = ((cosines - lowest) / (1 - lowest)).clip(0, 1)
         weights = np.zeros(similarity.shape)
         np.put_along_axis(weights, nearest, shares_of_scale**self.sharpness, axis=1)
-        # Of two rows it is enough that either one has chosen the other.
+        # Two rows are neighbours where either one is among the nearest of the other.
         weights = np.maximum(weights, weights.T)
         source_rows, target_rows = np.nonzero(weights)
         # Rows are those of the chunks with an embedding: their places are among all chunks.

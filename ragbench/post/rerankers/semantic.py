@@ -40,7 +40,7 @@ def query_direction(query: Query, rows: Floats | None) -> Floats | None:
     if query.embedding is None:
         return None
     direction: Floats = _unit_rows([query.embedding], ["the query"])[0]
-    # Of one length only: a product of others is not defined.
+    # Only embeddings of one length have a product.
     if rows is not None and rows.shape[1] != len(direction):
         raise InterfaceError(
             f"the query's embedding has {len(direction)} dimensions, those of the chunks "
@@ -54,7 +54,8 @@ def chunk_directions(
 ) -> tuple[Floats | None, list[int]]:
     """The chunks' embeddings with length 1, of those that have one.
 
-    They come with the query, where the run computed them for all variants, or in the metadata.
+    The embeddings come with the query, where the run computed them for all variants, or in the
+    metadata.
 
     Products of rows of length 1 are cosines.
 
@@ -66,7 +67,7 @@ def chunk_directions(
     embeddings: list[Any] = []
     places: list[int] = []
     for place, chunk in enumerate(chunks):
-        # Those of the run first: they are of one model, which metadata do not promise.
+        # Embeddings of the run come first: they are of one model, which metadata do not promise.
         embedding = embedding_of_id.get(chunk.id)
         if embedding is None:
             embedding = chunk.metadata.get(field)
@@ -104,17 +105,18 @@ def _unit_rows(embeddings: Sequence[Any], owners: Sequence[str]) -> Floats:
     Products of such rows are cosines.
 
     Args:
-        owners: whose each of them is, for messages.
+        owners: whose each embedding is, in the words of messages, such as ``chunk 'a1'``.
 
     Raises:
-        InterfaceError: one is no list of finite numbers, or has another length than the first.
+        InterfaceError: an embedding is no list of finite numbers, or has another length than the
+            first.
     """
     rows: list[Floats] = []
     for embedding, owner in zip(embeddings, owners, strict=True):
         try:
             vector = np.asarray(embedding, dtype=np.float64)
         except (TypeError, ValueError):
-            vector = np.empty(0)  # refused with the reason of what is no list of numbers
+            vector = np.empty(0)  # refused below: an empty vector is no list of numbers
         if vector.ndim != 1 or not vector.size:
             raise InterfaceError(f"the embedding of {owner} is not a list of numbers")
         if not np.isfinite(vector).all():
@@ -126,7 +128,7 @@ def _unit_rows(embeddings: Sequence[Any], owners: Sequence[str]) -> Floats:
             )
         rows.append(vector)
     matrix = np.stack(rows)
-    # Added up without a matrix of the squares, which would be as large as the rows.
+    # `einsum` adds up the squares without a matrix of them, which would be as large as the rows.
     squared_lengths = np.einsum("ij,ij->i", matrix, matrix)
     lengths = np.sqrt(squared_lengths)
     divisors = np.where(lengths == 0, 1, lengths)
@@ -305,7 +307,7 @@ class MmrReranker(Checked):
         if self.relevance != "score":
             direction = query_direction(query, rows)
             if direction is not None and rows is not None:
-                # Both have length 1: the product is the cosine.
+                # Rows and direction have length 1: their product is the cosine.
                 return rows @ direction
             if self.relevance == "embedding":
                 notes.append("the query or a chunk has no embedding: the given scores were used")
@@ -319,8 +321,8 @@ class MmrReranker(Checked):
 def _marginal_relevances(relevance: Floats, similarity: Floats, balance: float) -> list[float]:
     """Each chunk's marginal relevance when it was picked, strictly falling from pick to pick.
 
-    That is its relevance less its similarity to what was picked before. It falls strictly, so that
-    the scores give the order of the picks.
+    That is its relevance less its similarity to what was picked before. The value falls strictly
+    from pick to pick, so that the scores give the order of the picks.
 
     Args:
         relevance: of each chunk by itself.
@@ -337,7 +339,8 @@ def _marginal_relevances(relevance: Floats, similarity: Floats, balance: float) 
     for turn in range(size):
         place = int(np.argmax(worth - highest_cost))
         value = float(worth[place] - highest_cost[place])
-        # Below the pick before it: the scores must give the order of the picks.
+        # A chunk scores below the one that was picked before it, so that sorting by score gives the
+        # order in which the chunks were picked.
         next_lower = math.nextafter(previous, -math.inf)
         value = min(value, next_lower)
         values[place] = value

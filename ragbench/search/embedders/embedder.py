@@ -142,7 +142,7 @@ class MeasuredEmbedder(ModelEmbedder):
     def dimension(self) -> int:
         """How many numbers the model's vectors have, counted on the vector of a word.
 
-        Kept once it is known: to find out loads the model, or asks its endpoint.
+        The number is kept: to find it out loads the model, or asks its endpoint.
         """
         vectors = np.asarray(self._rows(["dimension"], "passage"))
         return int(vectors.shape[1])
@@ -366,8 +366,8 @@ class CosineScale:
     def score(self, cosine: float) -> float:
         """A cosine as a score that compares between embedders: 0 if unrelated, 1 if equal.
 
-        Below 0 where texts are less similar than unrelated ones mostly are. It rises with the
-        cosine, so it never changes a ranking.
+        Below 0 where texts are less similar than unrelated ones mostly are. The score rises with
+        the cosine, so it never changes a ranking.
         """
         cosine = min(cosine, 1.0)  # float32 gives equal vectors a cosine slightly above 1
         low = self._probability(self.background)

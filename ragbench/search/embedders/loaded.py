@@ -100,7 +100,8 @@ class FastembedEmbedder(PrefixedEmbedder):
         package = require("fastembed", extra="fastembed")
         options: dict[str, str] = {}
         if self.path is not None:
-            # Under the package's own name for it; without it the package looks for itself.
+            # The option's name is fastembed's; without the option fastembed looks for the model
+            # where it keeps downloads.
             options["specific_model_path"] = self.path
         try:
             return package.TextEmbedding(self.model, threads=self.threads, **options)
@@ -132,13 +133,13 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
         """All that the vectors of the sentence-transformers model depend on.
 
         A folder counts by its name, not by where it is: so a copy of the project on another machine
-        reads the same collections. A collection stores it, and refuses questions by an embedder
-        with another one.
+        reads the same collections. A collection stores this identity, and refuses questions by an
+        embedder with another identity.
         """
         model = self.model
         if Path(model).is_dir():
             model = Path(model).name
-        # By these names for good: stored collections are compared with them.
+        # These keys cannot change: stored collections are compared with them.
         return {
             "embedder": "sentence-transformers",
             "model": model,
@@ -356,7 +357,7 @@ class OpenAIEmbedder(MeasuredEmbedder):
         self._endpoint = settings.endpoint
         self._prefixes = prefixes_of(settings.endpoint.model, query_prefix, passage_prefix)
         self._session = LLMSession(lambda: open_models(None, settings, transport=transport))
-        """Opened with the first text, and kept for all later ones."""
+        """The session with the endpoint: opened with the first text, kept for all later texts."""
 
     def import_packages(self) -> None:
         """Fails at once where a package for endpoints is missing, not at the first text.
@@ -369,9 +370,9 @@ class OpenAIEmbedder(MeasuredEmbedder):
     def identity(self) -> Mapping[str, object]:
         """All that the endpoint's vectors depend on; its address is not part of it.
 
-        The same model is often served at several addresses. That two of them give different vectors
-        under one name cannot be known here. A collection stores it, and refuses questions by an
-        embedder with another one.
+        The same model is often served at several addresses. Whether two addresses give different
+        vectors under one model's name cannot be known here. A collection stores this identity, and
+        refuses questions by an embedder with another identity.
         """
         return {
             "embedder": "openai",

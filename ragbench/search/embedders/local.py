@@ -77,8 +77,8 @@ class HashingEmbedder(ModelEmbedder):
 def _hash_of_word(token: str) -> int:
     """A hash of a word with 64 bits that is the same in every process, unlike Python's `hash`.
 
-    Vectors of stored collections are made by it: another hash would need another identity. Kept for
-    frequent words, as texts repeat them.
+    Vectors of stored collections are made by this hash: another one would need another identity.
+    The hashes of frequent words are kept in memory, as texts repeat them.
     """
     # A token may hold a lone surrogate, which plain UTF-8 refuses.
     encoded = token.encode("utf-8", "surrogatepass")
@@ -266,13 +266,13 @@ class OnnxEmbedder(PrefixedEmbedder):
     def identity(self) -> Mapping[str, object]:
         """All that the ONNX model's vectors depend on; the model counts by its bytes, not its name.
 
-        A collection stores it, and refuses an embedder with another one. Kept once it is known, as
-        the bytes of a model are read for it.
+        A collection stores this identity, and refuses an embedder with another identity. It is
+        computed once and kept, as all bytes of the model are read for it.
         """
         return {
             "embedder": "onnx",
             "version": VERSION,
-            # By its bytes: the same name may stand for other weights tomorrow.
+            # The digest of the model's bytes: tomorrow its name may be that of other weights.
             "model": _digest(self._files.model),
             "tokenizer": _digest(self._files.tokenizer),
             "pooling": self._pooling,

@@ -55,7 +55,8 @@ def measured_weight(store: OwnCollection, embedder: Embedder) -> float | None:
     """How much a collection's vectors count beside words in hybrid searches; None if it is unclear.
 
     An indexing measures the weight at its end and stores it with the collection, so that no search
-    waits for it. It is unclear for small collections, and for an embedder without a hybrid weight.
+    waits for it. The weight is unclear for small collections, and for an embedder without a hybrid
+    weight.
     """
     # In the order of ids, chunks of a document are neighbours.
     all_ids = sorted(store.digests())
@@ -64,7 +65,7 @@ def measured_weight(store: OwnCollection, embedder: Embedder) -> float | None:
         return None
     chunks_by_id = store.get(ids)
     vectors_by_id = store.vectors(ids)
-    # Both are in the order of `ids`, so that chunk and vector pair by position.
+    # The store gives chunks and vectors in the order of `ids`, so that they pair by position.
     return weight_of(list(chunks_by_id.values()), list(vectors_by_id.values()), embedder)
 
 
@@ -126,8 +127,8 @@ def _sampled_ids(ids: Sequence[str]) -> Sequence[str]:
 def _questions(chunks: Sequence[Chunk], bm25: Bm25Scores) -> list[_Question]:
     """A question for each of up to `_QUESTIONS` chunks with a sentence of enough words.
 
-    Its chunk is known, so that rankings by vectors and by words can be measured without labels.
-    Drawn by a fixed seed: the same chunks always give the same weight.
+    The chunk that a question was made from is known, so that rankings by vectors and by words can
+    be measured without labels. Drawn by a fixed seed: the same chunks always give the same weight.
     """
     random = Random(0)  # the same chunks give the same weight
     count = min(_QUESTIONS, len(chunks))
@@ -180,7 +181,7 @@ def _rarest_words(sentence: str, bm25: Bm25Scores) -> str:
 def _mean_reciprocal_rank(rankings: Sequence[Floats32], positions: Sequence[int]) -> float:
     """The mean reciprocal rank of the test questions' own chunks: 1 where each is the best of all.
 
-    It measures how well a kind of scores finds the chunk that a question was made from. Of equal
+    The mean says how well a kind of scores finds the chunk that a question was made from. Of equal
     scores the own chunk counts as the last, so that scores without differences gain nothing.
 
     Args:
@@ -219,7 +220,8 @@ class VectorIndex:
         if weight is None:
             weight = embedder.hybrid_weight
         self.weight = weight
-        """Of its rankings beside those by words."""
+        """The weight of rankings by these vectors in a hybrid search; rankings by words have the
+        rest."""
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
         """The `k` chunks nearest to each query, best first, with their cosines as scores.
@@ -245,8 +247,8 @@ class VectorIndex:
 def usual_tokens(chunks: Sequence[Chunk]) -> int:
     """The length in estimated tokens that nine of ten chunks do not exceed; 0 without chunks.
 
-    It is about the size that a collection was cut to, while a few chunks may be far longer.
-    `ragbench why` tries half and twice of it.
+    This length is about the size that a collection was cut to, while a few chunks may be far
+    longer. `ragbench why` tries half and twice of it.
     """
     if not chunks:
         return 0
@@ -278,7 +280,7 @@ def _reassembled(chunks: Iterable[Chunk]) -> list[Document]:
     """
     chunks_by_document: dict[str, list[Chunk]] = {}
     for chunk in chunks:
-        # One that does not know its place cannot be put together with others.
+        # A chunk that does not know its place cannot be put together with others.
         document_id = chunk.id
         if chunk.document_id and chunk.start is not None:
             document_id = chunk.document_id

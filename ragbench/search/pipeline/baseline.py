@@ -102,7 +102,7 @@ class Bm25Index:
         """
         return {
             "corpus": self.corpus,
-            # By these names for good: stored results are compared with them.
+            # These keys cannot change: stored results are compared with them.
             "method": "bm25-lucene",
             "tokeniser": TOKENISER_VERSION,
             "k1": self.k1,
@@ -114,7 +114,8 @@ class Bm25Index:
     def word_weights(self) -> WordWeights:
         """How rare each word is in the index' corpus; quoted answers are chosen by it.
 
-        Its identity holds titles, which count among the words, but not `k1` and `b`, which do not.
+        The identity of the weights says how titles count among the words, and holds no `k1` and
+        `b`, on which rarity does not depend.
         """
         # Titles count among the words; k1 and b change scores, not how rare a word is.
         identity = {"corpus": self.corpus, "title_weight": self.title_weight}
@@ -146,7 +147,8 @@ class Bm25Index:
     def idf(self, token: str) -> float:
         """The inverse document frequency of a token in the index; the highest for an unknown token.
 
-        It says how rare a token is; quoted answers, too, weigh words by it.
+        The frequency says how rare a token is. BM25 weighs words by it, and so does the generator
+        that quotes answers from passages.
         """
         return self._scores.idf(token)
 

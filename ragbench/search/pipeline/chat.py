@@ -113,7 +113,7 @@ class ChatGenerator(Checked):
         response, count = votes[0]
         metadata: dict[str, Any] = {"model": candidates.model, "contexts": len(shown)}
         usage = candidates.usage
-        # Not those that were not reported, which are 0 and mean nothing.
+        # Counts of tokens that the provider did not report are 0 and mean nothing: left out.
         if usage is not None and usage.reported:
             metadata["usage"] = {
                 "prompt_tokens": usage.prompt_tokens,
@@ -143,7 +143,7 @@ class ChatGenerator(Checked):
     def _model_messages(self, query: str, contexts: Sequence[str], history: Said) -> list[Message]:
         """The messages to the model: its task, and conversation, question and contexts as JSON.
 
-        The task names the sentence to decline with, in the question's language. It mentions a
+        The task names the sentence to decline with, in the question's language. The task mentions a
         conversation only where there is one. Other words change answers: then `_PROMPT` has to
         rise.
         """

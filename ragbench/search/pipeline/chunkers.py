@@ -88,7 +88,8 @@ def token_spans(text: str, within: Span, size: ChunkSize) -> list[Span]:
         within: the stretch.
         size: the limit, and how far neighbours overlap.
     """
-    # By name: the package has types for callers that it does not need here.
+    # Imported by its name, so that its types are not checked: they are of packages for which it has
+    # options that are not used here.
     semchunk: Any = importlib.import_module("semchunk")
     # Not memoized: that memo belongs to the process, has no limit, and would keep every text.
     split = semchunk.chunkerify(size.counter.count, size.tokens, memoize=False)
@@ -173,7 +174,7 @@ class _Packer:
         self.text = text
         self.size = size
         self.chunks: list[Span] = []
-        """Those that are finished."""
+        """The chunks that are finished, as stretches of the text."""
         self.open: list[_CountedSpan] = []
         """The spans of the chunk that is being filled."""
 
@@ -201,7 +202,7 @@ class _Packer:
         # A few words, such as a heading, are no chunk: they go with what follows them.
         is_lonely = open_tokens * _LONELY_SHARE <= limit
         if self.open and is_lonely and exceeds:
-            # The open words lead the first of these pieces, or are the first themselves.
+            # The open words lead the first piece of the span, or are a chunk before its pieces.
             self.chunks += self._led_by_open(span, open_tokens)
             self.open = []
             return
@@ -231,7 +232,7 @@ class _Packer:
     def _open_span(self) -> Span:
         """The stretch of text that the open chunk, the one being filled, covers so far.
 
-        Its first and last span give it, with the text between them.
+        The stretch goes from the chunk's first span to its last, with the text between them.
         """
         return Span(self.open[0].span.start, self.open[-1].span.end)
 
@@ -433,8 +434,8 @@ class AutoChunker(SizedChunker):
     def identity(self) -> Mapping[str, object]:
         """The identities of both chunkers that may cut a document.
 
-        With another one an index is out of date. Which of the two cuts is known only document by
-        document.
+        An index that was made with another identity is out of date. Which of the two chunkers cuts
+        is known only document by document.
         """
         return {
             "chunker": "auto",
@@ -445,7 +446,7 @@ class AutoChunker(SizedChunker):
     def pieces(self, document: Document) -> list[Piece]:
         """The pieces of a document: by the end of its id (``guide.md``) Markdown or text.
 
-        A folder of mixed files needs no setting so.
+        So a folder with files of both kinds needs no setting.
         """
         if document.id.lower().endswith(_MARKDOWN_ENDINGS):
             return MarkdownChunker(size=self.size).pieces(document)
@@ -464,8 +465,8 @@ class SentenceChunker(SizedChunker):
     def pieces(self, document: Document) -> list[Piece]:
         """Runs of whole sentences of a document, in order.
 
-        One sentence beyond the limit is cut by tokens. So a chunk begins and ends with whole
-        sentences, which a model can quote.
+        A sentence that is longer than a chunk may be is cut by tokens. All other chunks begin and
+        end with whole sentences, which a model can quote.
         """
         sentences = split_sentences(document.text)
         chunks = _Packer(document.text, self.size).pack(sentences)

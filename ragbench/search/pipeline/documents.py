@@ -37,7 +37,8 @@ class Chunker(Protocol):
     def identity(self) -> Mapping[str, object]:
         """All that the chunker's cuts depend on, as JSON.
 
-        With another one an index is out of date. An indexing compares it with the collection's.
+        An indexing compares this identity with the one that the collection holds: where they
+        differ, the collection's chunks are out of date.
         """
         ...
 

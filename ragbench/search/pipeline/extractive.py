@@ -160,7 +160,7 @@ def rank_sentences(
 def _rarity_among(sentences: Sequence[Sentence]) -> TermWeight:
     """A function for the worth of a token: the fewer of these sentences hold it, the more.
 
-    It stands in for the rarity in a corpus where none is known.
+    The function takes the place of the words' rarity in a corpus, where that is not known.
     """
     return partial(_rarity, sentences)
 
@@ -320,9 +320,10 @@ class ExtractiveGenerator(Checked):
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult:
         """The answer to a question, quoted from its contexts.
 
-        It declines where no sentence supports one. The metadata holds ``language``, ``support`` of
-        the best sentence (in [0, 1]), ``evidence`` (the place of the answer) and all
-        ``candidates``. The confidence is the chance that the answer, or declining, is right.
+        The generator declines where no sentence supports an answer. The metadata holds
+        ``language``, ``support`` of the best sentence (in [0, 1]), ``evidence`` (the place of the
+        answer) and all ``candidates``. The confidence is the chance that the answer, or declining,
+        is right.
         """
         question = parse_question(query)
         candidates = self._candidates(query, question, contexts)

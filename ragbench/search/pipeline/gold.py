@@ -133,8 +133,8 @@ def golds_of(case: Case) -> tuple[Gold, ...]:
 def _is_recognisable(span: Gold) -> bool:
     """Whether a gold span can be recognised in chunks.
 
-    By its offsets, or by a text that is long enough. A few characters would be in many chunks by
-    chance.
+    It can be by its offsets, or by a text that is long enough: a few characters would be in many
+    chunks by chance.
     """
     return span.start is not None or len(span.text) >= _TELLING
 
@@ -170,8 +170,8 @@ class Searched(Protocol):
     def gold_chunks(self, gold: Gold, *, filtered: bool) -> list[Chunk] | None:
         """Chunks that may hold a gold context, looked up by its document, id or text.
 
-        The question plays no part. None where the collection can be searched by none of these. So a
-        gold that no search ranks can still be known to be there.
+        The question plays no part: so a gold context that no search ranks can still be known to be
+        in the collection. None where the collection can be searched by none of the three.
 
         Args:
             filtered: whether only chunks that pass the search's filters count.
@@ -201,7 +201,7 @@ class _LocatedCase:
     def is_settled(self) -> bool:
         """Whether every gold context of the case has a cause: no further search is needed.
 
-        Each search costs time, and later ones are skipped so.
+        Searches take time: a settled case is left out of those that follow.
         """
         return len(self.fates) == len(self.golds)
 
@@ -220,7 +220,7 @@ class _LocatedCase:
             ids: list[str] = []
             ranks: list[int] = []
             for rank, chunk in enumerate(ranking, start=1):
-                # All that hold it are noted, not only the first: reports name every place.
+                # All chunks that hold the gold are noted, not only the first: reports name each.
                 if gold.is_held_by(chunk):
                     ids.append(chunk.id)
                     ranks.append(rank)

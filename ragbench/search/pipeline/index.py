@@ -71,9 +71,9 @@ def default_embedder(
 ) -> tuple[str, Mapping[str, Any]]:
     """The name and settings of the embedder for a collection, where the user names none.
 
-    It is the one that the collection was built with, as vectors of two embedders do not compare;
-    for a new collection the documents' language decides: static vectors of English words are better
-    there and cost a hundredth.
+    For a collection that is there it is the one that the collection was built with, as vectors of
+    two embedders do not compare; for a new collection the documents' language decides: static
+    vectors of English words are better there and cost a hundredth.
 
     Args:
         read: gives the documents; called for a new collection only.
@@ -194,8 +194,8 @@ def index(
         read = partial(read_documents, source, format=format, fields=fields, encoding=encoding)
     else:
         documents = source
-        # Their language or their words are looked at first, and then they are indexed: what can be
-        # iterated over only once is kept.
+        # The documents' language or words are looked at first, and then they are indexed: documents
+        # that can be iterated over only once are kept in a list.
         is_read_twice = words is not None or embedder is None
         if is_read_twice and not isinstance(source, Sequence):
             documents = list(source)
@@ -250,7 +250,7 @@ class _CountedReading(Iterator[Document]):
         """
         self._documents = iter(documents)
         self.count = 0
-        """How many were read so far."""
+        """How many documents were read so far."""
 
     def __next__(self) -> Document:
         """The next document, counted: progress and reports show how many the corpus has.
@@ -438,7 +438,7 @@ def _opened_collection(
     try:
         return database.create(collection, **settings)
     except StoreError as error:
-        # Made by another program since it was looked for.
+        # There was no such collection before: another program has made it in between.
         if collection in database.collections():
             raise being_written(database.address) from error
         raise
@@ -492,23 +492,25 @@ class _Writing:
         self._store = store
         self._embedder = embedder
         self._pool = pool
-        # Without a digest until all is stored: kept BM25 indexes are named by it.
+        # The identity has no digest until all chunks are stored: by the digest kept BM25 indexes
+        # are named.
         self._identity = replace(info.made_by, chunker=chunker.identity, digest="")
         self._stored = store.digests()
-        """What the collection held before, by id."""
+        """The digests of the chunks that the collection held before this indexing, by id."""
         # Another chunker may give the very same chunks; its name is written all the same.
         # False from the first write on: then the collection is marked complete at the end.
         self._is_complete = info.complete and info.made_by.chunker == self._identity.chunker
         self._marked_at: float | None = None
         """When the collection was last marked incomplete; None before the first write."""
         self.dense_weight = info.made_by.dense_weight
-        """That of the last whole indexing, until `finish` measures it anew."""
+        """The weight of vectors in hybrid searches: that which the last whole indexing measured,
+        until `finish` measures it anew."""
         self.continued = not info.complete and bool(self._stored)
         """Whether an earlier indexing had not come to its end: this one goes on from there."""
         self.seen: dict[str, str] = {}
-        """The ids of the corpus's chunks so far, with their digests."""
+        """The digests of the corpus's chunks that this indexing has come to so far, by id."""
         self.written = 0
-        """How many were embedded and stored."""
+        """How many chunks this indexing has embedded and stored."""
 
     def write(self, batches: Iterable[Sequence[Chunk]]) -> Iterator[tuple[int, int]]:
         """Stores the new and changed chunks, in order, while the next batches are embedded.
@@ -589,7 +591,7 @@ class _Writing:
         stored = self._store.digests()
         if stored == self.seen:
             return
-        # Of both kinds, changed and foreign ones: neither was written here.
+        # Changed chunks and foreign ones both count: neither were written by this indexing.
         different = sum(self.seen.get(id_) != digest for id_, digest in stored.items())
         missing = len(self.seen.keys() - stored.keys())
         raise StoreError(
@@ -659,7 +661,7 @@ def words_of(
         return None
     converted(place, WordsPlace, "words")  # only refuses other values
     by_store = place == "store"
-    # For its settings alone: the average is measured below.
+    # The form's settings alone are needed here: the average length is measured below.
     form = WordsForm(average=0.0)
     if by_store:
         check_words(database, form)  # refuses a store that cannot rank by words

@@ -82,9 +82,9 @@ class _Own:
     def identity(self) -> Mapping[str, object]:
         """All that the results of the user's class depend on.
 
-        Stored results are used while it is the same. That is the class with its source and its
-        arguments. A class that names its version itself (``stage_identity``) replaces all of that
-        but the place where it is: two classes may call their versions alike.
+        Stored results are used while the identity is the same. It is the class with its source code
+        and its arguments. A class that names its version itself (``stage_identity``) replaces all
+        of that but the place where the class is: two classes may call their versions alike.
         """
         own = self.rag.stage_identity(self.stage)
         described = describe_rag(self.rag, self.spec, self.settings)
@@ -106,8 +106,8 @@ class OwnRetrieval(_Own, RetrievalStage, Retriever):
     def open(self, documents: Documents, indexing: Indexing) -> OwnRetrieval:
         """The user's retrieval as it is.
 
-        It was built when the file was read, with an index of its own. Every retrieval stage is
-        opened with documents; a user's class has no parameter for them.
+        The retrieval was built when the file was read, with an index of its own. Every retrieval
+        stage is opened with documents; a user's class has no parameter for them.
         """
         return self
 
@@ -232,7 +232,7 @@ class OpenPipeline:
         None where the retrieval searches no collection: a user's, or BM25 in memory. `ragbench why`
         and reports print the cause for each gold that was not retrieved.
         """
-        # By its methods, as a protocol: a user's retrieval may have them, too.
+        # `Searched` is a protocol: a user's retrieval passes if it has the methods.
         if not isinstance(self.retriever, Searched):
             return None
         return GoldLocator(
@@ -244,11 +244,11 @@ class OpenPipeline:
     def staged(self) -> tuple[Rag, PostRetrieval | None]:
         """The RAG without its post-retrieval, and the post-retrieval.
 
-        Each a stage of an evaluation. A RAG that a user's orchestration made stays whole, since it
-        may use the stage in its own way. Each stage is then stored and measured by itself.
+        An evaluation takes the two as stages: each is stored and measured by itself. A RAG that a
+        user's orchestration made stays whole, with None beside it.
         """
         rag = self.rag
-        # Not a user's subclass, which may use its post-retrieval in a way of its own.
+        # A user's subclass may use its post-retrieval in a way of its own: it is not taken apart.
         if isinstance(rag, PipelineRAG) and type(rag).__module__ == PipelineRAG.__module__:
             return rag.without_post_retrieval(), rag.post_retrieval
         return rag, None

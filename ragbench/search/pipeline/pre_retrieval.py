@@ -126,8 +126,8 @@ class PreRetrieval(Checked):
     ) -> Transformed:
         """The queries that one transform makes of a query.
 
-        The query as it was where a model's reply is bad. The failure then comes with the queries,
-        so that a report counts it.
+        Where a model's reply is bad, the query stays as it was, unless `on_error` is ``"raise"``.
+        The failure then comes with the query, so that a report counts it.
 
         Args:
             said: the conversation before the question; only a transform with ``history`` gets it.
@@ -147,7 +147,7 @@ class PreRetrieval(Checked):
             if self.on_error == "raise":
                 raise
             failure = Failure.of(error, stage=transform.name)
-            # Without the traceback: it is stored with every result, and names only ragbench's code.
+            # A failure is stored with every result; its traceback would name only ragbench's code.
             return Transformed(queries=(query,), failures=(replace(failure, traceback=None),))
         if not isinstance(result, Transformed):
             raise _no_queries(transform, type(result).__name__)
@@ -177,7 +177,8 @@ def _merged_queries(queries: Sequence[SearchQuery]) -> list[SearchQuery]:
     """
     merged: dict[tuple[str, str], SearchQuery] = {}
     for query in queries:
-        # Of two kinds the same text is embedded in two ways, and so stays two queries.
+        # A question and a passage with the same text are embedded differently: they stay two
+        # queries.
         key = (query.kind, query.text)
         if key in merged:
             earlier = merged[key]
@@ -195,7 +196,7 @@ def transformed_object(transformed: Transformed) -> dict[str, Any]:
     """
     failures = tuple(replace(failure, traceback=None) for failure in transformed.failures)
     builtins: dict[str, Any] = msgspec.to_builtins(replace(transformed, failures=failures))
-    # Without the empty ones: no failures is the usual case, and every result holds this.
+    # Fields without a value are left out: every result holds this, mostly without failures.
     return {key: list(values) for key, values in builtins.items() if values}
 
 

@@ -99,8 +99,8 @@ class PipelineFile(SettingsFile):
     ) -> Chosen | None:
         """The implementation of a stage that the file chooses, by a name or a ``type``.
 
-        None, and a problem in the file, where it is unknown. A user's class is only named here, not
-        imported.
+        Where the name is unknown, a problem is noted and the result is None. A user's class is only
+        named here, not imported.
 
         Args:
             place: where in the file it is chosen.
@@ -167,7 +167,7 @@ class PipelineFile(SettingsFile):
     ) -> Any:
         """A stage's implementation, built: ragbench's own or a user's class.
 
-        None where the file has it wrong: then the problem is noted at its line.
+        None where the file's settings of the stage are wrong: the problem is noted at its line.
 
         Args:
             place: where in the file it is chosen.
@@ -270,7 +270,7 @@ class Models:
         A stage's section takes precedence over the file's ``llm``, and that over the defaults.
         """
         reading = self.reading
-        # For the file's own section both are the same.
+        # For the model of the file's own section ``llm``, `shared` and `own` are the same.
         shared = placed_model(reading.mapping(("llm",)), reading.folder)
         own = placed_model(reading.mapping(place), reading.folder)
         section = {**self.defaults, **shared, **own}
@@ -534,7 +534,7 @@ def _post_retrieval_section(
 def _own_transform(chosen: Chosen, folder: Path) -> QueryTransform:
     """A user's query transform, built while the file is read: it needs no open stage.
 
-    It has to have the form of `QueryTransform`.
+    The class has to have the form of `QueryTransform`.
 
     Raises:
         ConfigError: it has no name, or no method ``transform``.
@@ -599,7 +599,7 @@ def _orchestration_section(reading: PipelineFile) -> tuple[Orchestration, Any]:
         own_orchestration = reading.built(
             place, None, lambda: own_make(spec, own, folder=reading.folder)
         )
-        # Built like ragbench's own, so that these settings are checked alike.
+        # The shared settings are checked by building ragbench's own class with them.
         chosen = replace(chosen, settings=shared, target=Orchestration)
     return reading.made(chosen) or Orchestration(), own_orchestration
 
@@ -686,8 +686,8 @@ def _stage_rules(
 ) -> Rules:
     """The rules between retrieval and the later stages: settings that need more than it gives.
 
-    Such as a generator with more contexts than are retrieved, or a reranker without embeddings. A
-    run would only fail, or be wrong, much later.
+    A generator may take more contexts than are retrieved, or a reranker compare embeddings where
+    retrieval gives none. Without these rules a run would only fail, or be wrong, much later.
     """
     operators = () if post_retrieval is None else post_retrieval.operators
     fused = as_object(reading.at(("retrieval",))).get("candidates")

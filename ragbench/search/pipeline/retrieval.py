@@ -83,7 +83,8 @@ class StoreRetrieval(RetrievalStage):
 
         Left until the first query, they would fail after a long indexing.
         """
-        # Both are made again when the stage is opened; here they only raise what is wrong.
+        # The settings and the filters are made again when the stage is opened: made here, they only
+        # raise what is wrong.
         self.engine_settings()
         try:
             self.parsed_filters()
@@ -118,8 +119,8 @@ class StoreRetrieval(RetrievalStage):
         """Opens the collection that is searched, and indexes first where it is out of date.
 
         A collection outside of this process is brought to the state of the corpus that the file
-        names. It is taken as it is where the file names none, or where another program has filled
-        it.
+        names. The collection is taken as it is where the file names no corpus, or where another
+        program has filled the collection.
         """
         if indexing.settings.map is not None:
             return self._opened_foreign(indexing)
@@ -429,7 +430,8 @@ class StoreRetriever:
         """The chunks that may hold a gold context (the right passage), by its document, id or text.
 
         `ragbench why` looks up gold that was not retrieved: whether it is in the store at all, and
-        whether the filters leave it out. None where the store can look it up in no way.
+        whether the filters leave it out. None where the store can look up neither documents, ids
+        nor texts.
 
         Args:
             filtered: whether only chunks that pass the stage's filters count.
@@ -472,7 +474,8 @@ class StoreRetriever:
 
         One of them may hold it. A store cannot be searched for a text itself.
         """
-        # Both are asked: either may find what the other misses, and the caller checks each chunk.
+        # Vectors and words are both searched: either may find what the other misses. The caller
+        # checks for each chunk whether it holds the gold.
         strategies: list[Strategy] = []
         if self.embedder is not None:
             dense = DenseStrategy(store=self.store, embedder=self.embedder, calibration=None)
@@ -497,7 +500,7 @@ class StoreRetriever:
         if variant is SearchVariant.EXACT:
             exact = exactly(self.strategy)
             return None if exact is None else replace(self, strategy=exact)
-        # Not None, under which a question without a related chunk finds nothing.
+        # Minus infinity, as with None a question without a related chunk would find nothing.
         unlimited = replace(self, threshold=-math.inf)
         if variant is SearchVariant.UNLIMITED:
             # Our own scale has a limit also where no threshold is set.
@@ -550,8 +553,8 @@ class StoreWordsStrategy:
     def score_meaning(self) -> ScoreMeaning:
         """The meaning of the scores.
 
-        The store's own ranking by words, which compares with no other search. It is printed
-        wherever scores are shown.
+        The store's own ranking by words, which compares with no other search. Reports print the
+        meaning wherever they show scores.
         """
         ranking = "its own ranking"
         if self.store.words is not None:
@@ -682,12 +685,13 @@ def _vector_problem(collection: ForeignCollection, embedder: Embedder, name: str
 def _texts_to_try(view: ForeignCollection) -> list[str]:
     """Some texts of a foreign collection, to be searched for by themselves; none of too few texts.
 
-    Each must find its own row: so a wrong embedder is noticed.
+    With the embedder that made the collection's vectors, each text finds its own row first: so a
+    wrong embedder is noticed.
     """
     texts = {chunk.text for chunk in view.sampled() if chunk.text.strip()}
     if len(texts) < _MIN_TEXTS:
         return []
-    # The shorter half, spread over it: long ones take long and show no more.
+    # Texts spread over the shorter half: long texts take long to embed and show no more.
     by_length = sorted(texts, key=lambda text: (len(text), text))
     shorter = by_length[: max(_MIN_TEXTS, len(texts) // 2)]
     step = max(1, len(shorter) // _TRIED)

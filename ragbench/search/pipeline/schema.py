@@ -18,7 +18,7 @@ from ragbench.search.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEV
 def pipeline_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a pipeline file, for editors and checks before a run.
 
-    Stages that other packages register are in it. It knows names, types and ranges; only
+    Stages that other packages register are in it. The schema knows names, types and ranges; only
     `ragbench.search.pipeline.read.load_pipeline` checks whether stages go together.
     """
     return {
@@ -52,7 +52,8 @@ def pipeline_schema() -> dict[str, Any]:
 def _llm_schema() -> dict[str, Any]:
     """The JSON Schema of a language model's settings.
 
-    Their names alone, as values depend on the provider. An editor marks an unknown name so.
+    The schema knows the names of settings alone, as their values depend on the provider: so an
+    editor marks an unknown name.
     """
     return {
         "type": "object",
@@ -66,7 +67,7 @@ def _indexing_schema() -> dict[str, Any]:
     """The JSON Schema of the section ``indexing`` in a pipeline file.
 
     Chunkers are known by name; of an embedder any name is taken, as any hub's model may be one.
-    Both may be written as a name, or as a mapping with settings.
+    The chunker and the embedder may each be written as a name, or as a mapping with settings.
     """
     schema = schema_of_settings(IndexingSettings)
     text = {"type": "string"}
@@ -74,7 +75,7 @@ def _indexing_schema() -> dict[str, Any]:
     chunker_settings = schema_of_settings(ChunkSize, WRITTEN)["properties"]
     properties = schema["properties"]
     properties["chunker"] |= _named_or_null_schema(chunker_names, chunker_settings)
-    # No settings are known of it: any hub's model may be named.
+    # An embedder's settings are not known: any hub's model may be named.
     properties["embedder"] |= _named_or_null_schema([text], {})
     return schema
 

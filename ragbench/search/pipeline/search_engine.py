@@ -58,8 +58,8 @@ class Collection:
     def strategy(self, name: StrategyName) -> Strategy:
         """The search of a name over the collection.
 
-        Both halves of a hybrid one are made once and shared. The first search by vectors opens the
-        embedder, the first by words the index.
+        The two halves of a hybrid search are made once, and shared with the searches by vectors and
+        by words. The first search by vectors opens the embedder, the first by words the index.
         """
         if name == "dense":
             return self._dense
@@ -92,8 +92,8 @@ class Collection:
     def identity(self) -> IndexIdentity:
         """The collection's record of its indexing.
 
-        Embedder, chunks and the measured weight of vectors. It is read once, as a search of an open
-        collection keeps its embedder.
+        The record names the embedder and the chunks, and has the measured weight of vectors. It is
+        read once, as a search of an open collection keeps its embedder.
         """
         return self.store.info().made_by
 
@@ -101,7 +101,8 @@ class Collection:
     def has_vectors(self) -> bool:
         """Whether the collection was indexed with an embedder.
 
-        Without one only words can be searched. A search by vectors is refused then.
+        Without an embedder there are no vectors: only words can be searched, and a search by
+        vectors is refused.
         """
         return self.identity.embedder_name != NO_EMBEDDER
 
@@ -109,7 +110,7 @@ class Collection:
     def _dense(self) -> DenseStrategy:
         """The collection's search by vectors, with the embedder that made them.
 
-        Another one is refused: the cosines of two models' vectors mean nothing.
+        Another embedder is refused: a cosine between vectors of two models means nothing.
 
         Raises:
             ConfigError: the collection has no vectors, or another embedder made them.
@@ -142,9 +143,9 @@ class Collection:
     def _sparse(self) -> SparseStrategy | StoredWordsStrategy:
         """The collection's search by words.
 
-        By the store where it keeps them, else by an index here. The index of a large collection is
-        kept in a folder, and read from there the next time: building it takes longer. The folder's
-        name holds all that the index depends on.
+        The store ranks by words where it keeps the chunks' words; else an index in this process
+        does. The index of a large collection is kept in a folder, and read from there the next
+        time: building it takes longer. The folder's name holds all that the index depends on.
         """
         info = self.store.info()
         words = self.store.words
@@ -156,7 +157,7 @@ class Collection:
         is_whole = bool(digest) and info.complete  # else the same name may soon hold other chunks
         if self.sparse_folder is None or count < _WORTH_KEEPING or not is_whole:
             return SparseStrategy.build(self.store)
-        # Named by what it is made of alone: the same chunks in another store are the same words.
+        # The key does not hold the store: the same chunks in another store give the same index.
         key = fingerprint([digest, count, TOKENISER_VERSION, INDEX_FORM])
         folder = self.sparse_folder / f"{fitted_name(info.name)}-{key}"
         return kept_index(folder, self.store)
@@ -245,7 +246,8 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
     def collection(self, dataset_id: str) -> Collection:
         """An open collection of the engine's database; it stays open until the engine is closed.
 
-        One whose indexing did not come to its end is refused, unless `allow_incomplete` is set.
+        A collection whose indexing did not come to its end is refused, unless `allow_incomplete` is
+        set.
         """
         collection = self._collections.get(dataset_id)
         if collection is not None:
@@ -260,14 +262,14 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
             stack.callback(collection.close)
             if not self.allow_incomplete:
                 collection.check_complete()
-            stack.pop_all()  # it is complete: from here on the engine closes it
+            stack.pop_all()  # nothing was raised: from here on the engine closes the collection
         self._collections[dataset_id] = collection
         return collection
 
     def __exit__(self, *_: object) -> None:
         """Closes the engine's collections, the embedders opened for them, and the database.
 
-        Where closing one fails, a second call goes on with the others.
+        Where closing one of them raises an error, a second call closes the others.
         """
         # Taken out one by one: where closing one fails, a second call goes on with the others.
         while self._collections:

@@ -72,7 +72,8 @@ def _remove_oldest(parent: Path, spared: Path) -> None:
     """
     last_used = {folder: folder.stat().st_mtime for folder in parent.iterdir()}
     total = 0
-    # Latest first: those that no longer fit into the limit are the ones used longest ago.
+    # The indexes used last come first: those behind, which no longer fit into the limit, are the
+    # ones used longest ago.
     latest_first = sorted(last_used, key=lambda folder: -last_used[folder])
     for folder in latest_first:
         # What is removed stays in the sum: nothing older than it is kept, however small.
@@ -126,10 +127,10 @@ class Bm25Scores:
         if not vocabulary:
             # Without words the average length is 0, and the package's formula divides by it.
             return cls(len(numbers), vocabulary, None)
-        # By name, because the package has no types.
+        # Imported by its name, because the package has no types.
         bm25s: Any = importlib.import_module("bm25s")
         index = bm25s.BM25(method="lucene", k1=k1, b=b, backend="numpy")
-        # Without its "empty token", which would match queries that match nothing.
+        # Without the package's "empty token", which would be found by queries that find nothing.
         index.index((numbers, vocabulary), create_empty_token=False, show_progress=False)
         return cls(len(numbers), vocabulary, index)
 
@@ -171,8 +172,8 @@ class Bm25Scores:
     def idf(self, token: str) -> float:
         """The inverse document frequency of a token, as in BM25's formula.
 
-        The highest for an unknown one. It says how rare a token is, and so how much a text with the
-        token is about it.
+        The highest for an unknown token. The frequency says how rare a token is, and so how much a
+        text with the token is about it.
         """
         number = self._vocabulary.get(token)
         frequency = 0
@@ -235,11 +236,12 @@ class SparseStrategy:
         metadata: list[Any] = []
         tokens: list[list[str]] = []
         for start in range(0, len(ids), _BATCH):
-            # In the order of `ids`, as `get` gives them: a position in the index stands for an id.
+            # `get` gives the chunks in the order of `ids`: a position in the index means an id.
             for chunk in store.get(ids[start : start + _BATCH]).values():
                 metadata.append(dict(searched_fields(chunk)))
                 title = chunk.metadata.get("title")
-                # A title counts twice, as in `WordsForm`, so that both kinds give the same scores.
+                # A title counts twice, as where a store keeps the words (`WordsForm`), so that both
+                # rankings give the same scores.
                 tokens.append(chunk_tokens(chunk.text, title, 2))
         scores = Bm25Scores.build(tokens, k1=_BM25_K1, b=_BM25_B)
         return cls(store=store, ids=ids, metadata=lambda: metadata, scores=scores)
@@ -266,7 +268,7 @@ class SparseStrategy:
             scores = Bm25Scores.load(folder, len(ids))
         except Exception:  # noqa: BLE001  # whatever is wrong with it, it is made anew
             return None
-        # Read late, because only filters need it.
+        # The metadata are read when they are first needed: only filters do.
         metadata = partial(_kept_metadata, folder)
         return cls(store=store, ids=ids, metadata=metadata, scores=scores)
 
@@ -274,8 +276,8 @@ class SparseStrategy:
     def score_meaning(self) -> ScoreMeaning:
         """The meaning of the scores.
 
-        BM25 as a share of the query's weight, which thresholds compare with. It is printed wherever
-        scores are shown.
+        BM25 as a share of the query's weight, which thresholds compare with. Reports print the
+        meaning wherever they show scores.
         """
         return BM25
 
@@ -331,9 +333,10 @@ class SparseStrategy:
     def _passing_chunks(self, filters: Filter) -> Any:
         """For each chunk whether it passes the filter, as an array in the order of the index.
 
-        That of the last filter is kept: a run searches with one filter, question after question.
+        The array of the last filter is kept: a run searches with one filter, question after
+        question.
         """
-        # Compared by what it says: to Python 1 and True are equal.
+        # Filters are compared by their text: to Python a filter for 1 equals one for True.
         key = repr(filters)
         last_key, passing = self._last_filter
         if last_key != key:
@@ -345,7 +348,7 @@ class SparseStrategy:
     def idf(self, token: str) -> float:
         """How rare a word is among the indexed chunks; quoted answers weigh words by it, too.
 
-        Both then agree on which words of a question matter.
+        Rankings and quoted answers then agree on which words of a question matter.
         """
         return self.scores.idf(token)
 
@@ -402,7 +405,7 @@ class StoredWordsStrategy:
     def score_meaning(self) -> ScoreMeaning:
         """The meaning of the scores: those of `SparseStrategy`, which the store computes here.
 
-        It is printed wherever scores are shown.
+        Reports print the meaning wherever they show scores.
         """
         return BM25
 
@@ -414,7 +417,7 @@ class StoredWordsStrategy:
         """
         tokens = [tokenise(query) for query in queries]
         all_tokens = chain.from_iterable(tokens)
-        # For all queries in one request: their shares need what each word is worth.
+        # The weights of all queries' words are asked for in one request, for the shares below.
         self._look_up(map(word_number, all_tokens))
         positions: list[int] = []
         questions: list[_Question] = []

@@ -86,7 +86,7 @@ class Retriever(Protocol):
     def notes(self) -> Sequence[str]:
         """Remarks on the index for reports, one line each; the list only grows. None by default.
 
-        Such as what an approximate index misses.
+        A remark is, for example, how many chunks an approximate index misses.
         """
         return ()
 
@@ -100,7 +100,7 @@ class Retriever(Protocol):
     def query_embedding(self, query: str) -> Sequence[float] | None:
         """The vector of a query, for rerankers that compare it with the chunks'.
 
-        None by default. Without one such rerankers are refused.
+        None by default. Where a retriever has no such vectors, these rerankers are refused.
         """
         return None
 
@@ -179,7 +179,7 @@ class LateSearch:
     def search(self, query: str, top_k: int) -> Sequence[Chunk]:
         """The chunks of a query as it is, without pre-retrieval, for operators that search again.
 
-        Such operators are made while the file is read, before there is an index.
+        These operators are made while the file is read, before there is an index.
 
         Raises:
             ConfigError: the pipeline is not open yet: no retriever is there.
@@ -226,7 +226,7 @@ class Searching:
     def identity(self) -> dict[str, Any]:
         """All that a retrieval depends on besides question and number, as JSON.
 
-        Stored results are used again only while it is the same.
+        Stored results are used again only while the identity is the same.
         """
         identity: dict[str, Any] = {"retriever": dict(self.retriever.identity)}
         # Without transforms each question is one query, and nothing is fused.
@@ -324,8 +324,8 @@ class Searching:
     ) -> RetrievalResult:
         """The result of a question.
 
-        Its chunks, with the queries and failures of its search as metadata. Evaluations read the
-        metadata: their keys are part of stored results.
+        The question's chunks, with the queries and failures of its search as metadata. Evaluations
+        read the metadata: their keys are part of stored results.
         """
         metadata: dict[str, Any] = dict(self.retriever.metadata)
         if self.pre_retrieval.transforms:
@@ -474,7 +474,7 @@ class PipelineRAG(RAGInterface):
             return results
         processed: list[RetrievalResult | Exception] = []
         for query, result in zip(queries, results, strict=True):
-            # It keeps its place: outcomes pair with queries by position.
+            # A failed search keeps its place in the list: outcomes pair with queries by position.
             if isinstance(result, Exception):
                 processed.append(result)
             else:
@@ -489,7 +489,7 @@ def _post_retrieved(post: PostRetrieval, query: str, result: RetrievalResult) ->
     rerankers read, is left out: it would swell every stored result.
     """
     metadata = dict(result.metadata or {})
-    # For rerankers alone, which read it from `result`; a long list of numbers in every record else.
+    # Rerankers read the vector from `result`; nothing later does.
     metadata.pop("query_embedding", None)
     processed = post_retrieved(post, query, result)
     metadata |= processed.metadata or {}
@@ -512,8 +512,8 @@ class BatchRetrieval(PipelineRAG):
     ) -> list[RetrievalResult]:
         """The contexts of all queries, in one search.
 
-        Where one fails, the others keep their results. An embedder or a store takes less time for
-        many queries at once.
+        Where the search of one query fails, the others keep their results. An embedder or a store
+        takes less time for many queries at once.
         """
         outcomes = self._retrieval_outcomes(queries, top_k)
         return settled(outcomes, "PipelineRAG.batch_retrieve_with_metadata")

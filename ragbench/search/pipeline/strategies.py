@@ -64,8 +64,8 @@ class RetrievalSettings(Checked):
     def __post_init__(self) -> None:
         """Refuses values out of range, and settings that contradict.
 
-        Such as ``ef`` with ``exact``, or two weights of 0: a search would ignore one of them
-        without a word, or find nothing.
+        Two such settings are ``ef`` and ``exact``, or two weights of 0: a search would ignore one
+        of them without a word, or find nothing.
         """
         Effort(ef=self.ef, exact=self.exact)  # refuses both at once
         Checked.__post_init__(self)
@@ -187,8 +187,8 @@ class DenseStrategy:
     def score_meaning(self) -> ScoreMeaning:
         """The meaning of the scores.
 
-        The calibrated cosine, or the store's own measure of vectors. It is printed wherever scores
-        are shown.
+        The calibrated cosine, or the store's own measure of vectors. Reports print the meaning
+        wherever they show scores.
         """
         if self.calibration is not None:
             return CALIBRATED_COSINE
@@ -204,7 +204,8 @@ class DenseStrategy:
         positions = [position for position, query in enumerate(queries) if query.strip()]
         if not positions:
             return results
-        # As passages are embedded, too: without characters that tokenizers stop at.
+        # Queries lose the characters that tokenizers stop at, as passages do before they are
+        # embedded.
         texts = [readable_text(queries[position]) for position in positions]
         if search.kind == "passage":
             vectors = self.embedder.embed_passages(texts)
@@ -268,7 +269,7 @@ def exactly(strategy: Strategy) -> Strategy | None:
     A chunk that only the exact search finds was lost by the store's approximate index.
     """
     dense = dense_of(strategy)
-    # Nothing to take away: it compares no vectors, or all of them already.
+    # The search compares no vectors, or all of them already.
     if dense is None or dense.store.is_exact or dense.effort.exact:
         return None
     exact = replace(dense, effort=Effort(exact=True))
@@ -337,7 +338,7 @@ class HybridStrategy:
         Stored results are used again only while it is the same.
         """
         dense_weight, sparse_weight = self.weights
-        # By these names for good: stored results are compared with them.
+        # These keys cannot change: stored results are compared with them.
         return {
             "dense_weight": dense_weight,
             "sparse_weight": sparse_weight,
@@ -349,7 +350,7 @@ class HybridStrategy:
     def score_meaning(self) -> ScoreMeaning:
         """The meaning of the scores: a sum of reciprocal ranks, which only orders chunks.
 
-        It compares with no other search and no threshold.
+        Such a score compares with no other search and no threshold.
         """
         return ScoreMeaning(
             name="fused_rank",
@@ -416,7 +417,7 @@ def hybrid(
         measured: the weight of vectors that the indexing measured; None where it could not.
     """
     dense_weight = settings.dense_weight
-    # Not `or`: a weight of 0 is one, and leaves the vectors out.
+    # Not `or`: 0 is a weight, too, which leaves the vectors out.
     if dense_weight is None:
         dense_weight = measured
     if dense_weight is None:

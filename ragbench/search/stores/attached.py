@@ -74,9 +74,9 @@ class ForeignCollection(OpenCollection[Reader]):
                 mapping = replace(mapping, id=engine.key)
             self.mapping, self.guessed, self._absent = complete_mapping(name, mapping, rows)
         self.space = engine.space
-        """Which vectors are searched, and how they are compared."""
+        """The field of the vectors that are searched, and the metric that compares them."""
         self.words = engine.words
-        """What is searched by words; None where there is nothing."""
+        """The field that the store searches by words; None where it has none."""
         self._reader = AttachedRows(self.mapping)
         """Makes chunks of rows, and counts what is wrong with them for `warnings`."""
         self._sample = rows
@@ -100,15 +100,15 @@ class ForeignCollection(OpenCollection[Reader]):
     def metric(self) -> MetricName:
         """How the store compares vectors.
 
-        Where nothing says so, as the mapping or ragbench assumes. Reports print it with the scores,
-        which mean nothing without it.
+        Where neither the store nor the user says so, ragbench assumes a metric. Reports print it
+        with the scores, which mean nothing without it.
         """
         return self.space.metric
 
     def unfiltered(self, *, is_reported: bool = True) -> ForeignCollection:
         """The same collection without its native filter (one in the engine's own syntax).
 
-        Searches with and without it can so be compared. It closes with this one.
+        Searches with and without it can so be compared. The view closes with this collection.
 
         Args:
             is_reported: whether what is wrong with the rows that it finds is among `warnings` of
@@ -125,7 +125,7 @@ class ForeignCollection(OpenCollection[Reader]):
     def sampled(self) -> list[Chunk]:
         """The rows that were read at opening to learn the fields, as chunks.
 
-        Their scores mean nothing.
+        The scores of these chunks mean nothing.
         """
         return self._reader.chunks(self._sample)
 
@@ -291,7 +291,8 @@ class ForeignCollection(OpenCollection[Reader]):
                 f"(no index says how vectors are compared: {self.space.metric} is assumed; correct "
                 "it with --field metric=dot, euclid or manhattan)"
             )
-        # Its ranking weighs all words alike, which a reader of the figures has to know.
+        # PostgreSQL's `ts_rank` weighs rare and common words alike: a reader of the figures has to
+        # know that.
         if by_words and self.words and self.words.ranking.startswith("ts_rank"):
             lines.append(_NO_RARITY)
         return lines

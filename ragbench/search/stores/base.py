@@ -116,7 +116,7 @@ class CollectionInfo(Record):
         Raises:
             StoreError: another program, or a release with another form, has written the identity.
         """
-        # Another program's identity, an older form, or a damaged one.
+        # The error is for another program's identity, an older form, or a damaged one.
         with Reading(lambda _: _unreadable_identity(self.name)):
             fields = dict(self.identity)
             has_our_form = fields.pop("ragbench_index") == _FORMAT
@@ -279,7 +279,7 @@ class Reader(Engine, Protocol):
     def key(self) -> str | None:
         """The field that is the engine's own id of a row; None where that id is not a field.
 
-        It becomes the id of chunks where the user names no other field.
+        Its values become the ids of chunks where the user names no other field.
         """
         ...
 
@@ -304,7 +304,7 @@ class Writer(Engine, Protocol):
     def read_info(self) -> CollectionInfo:
         """The collection's record of itself (embedder, completeness, words) as it is now.
 
-        Another process may be writing: it is read anew each time.
+        Another process may be writing: the record is read anew each time.
         """
         ...
 
@@ -355,7 +355,7 @@ class Writer(Engine, Protocol):
     def digests(self) -> dict[str, str]:
         """The digest of every stored chunk, by id.
 
-        An indexing sees by it which chunks have changed.
+        An indexing sees by the digests which chunks have changed.
         """
         ...
 
@@ -429,7 +429,8 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
 def _best_first(row: Row) -> tuple[float, str]:
     """A sort key of rows: the best score first, and of equal scores the lowest id.
 
-    All stores order results so: which chunks make the cut must not depend on the engine.
+    Results of all stores have this order: which chunks are among the first `k` must not depend on
+    the engine.
     """
     return -row.score, row.id
 

@@ -37,7 +37,7 @@ def open_chroma(address: str) -> ChromaDatabase:
     """
     options: dict[str, Any]
     folder = address.removeprefix("chroma:")
-    # Unchanged where the address has no such prefix: it may be that of a server.
+    # Without the prefix the address is unchanged, and may be that of a server.
     if folder and folder != address:
         if not Path(folder).is_dir():
             raise StoreError(f"{address}: there is no such folder")
@@ -80,8 +80,8 @@ class ChromaDatabase(ReadableDatabase):
     def load(self) -> tuple[type[Exception], ...]:
         """The exceptions that Chroma's client raises.
 
-        Its own, and the plain ones that it lets through. `connected` turns these into errors of one
-        line.
+        Chroma's own exceptions, and those of Python that the client lets through. `connected` turns
+        them into errors of one line.
         """
         errors = require("chromadb.errors", extra="chroma")
         return (errors.ChromaError, ValueError, TypeError, OSError, RuntimeError)
@@ -115,7 +115,7 @@ class ChromaDatabase(ReadableDatabase):
         row = collection.get(limit=1, include=["embeddings"])
         vectors = row["embeddings"]
         dimension = None
-        # Not the truth of `vectors`: it may be an array, which has none.
+        # Not `if vectors`: NumPy refuses to say whether an array is true.
         if len(vectors):
             dimension = len(vectors[0])
         space = Space(vector="", dimension=dimension, metric=metric)
@@ -152,7 +152,8 @@ class Chroma:
     def sample(self, limit: int) -> list[Row]:
         """The first rows as Chroma lists them, at most `limit`: fields are guessed from them.
 
-        Their scores mean nothing. So a user need not name the fields of another program's rows.
+        The scores of these rows mean nothing. So a user need not name the fields of another
+        program's rows.
         """
         answer = self._collection.get(limit=limit, include=list(_INCLUDED))
         return _rows_of_columns(

@@ -115,7 +115,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def _condition(self, filters: Filter | None) -> Any:
         """A search's filters and the collection's native filter as one condition.
 
-        Made once a search, for all of its queries.
+        The condition is made once for a search, for all of its queries.
         """
         return self._engine.condition(filters, self.native_filter)
 
@@ -145,7 +145,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def is_exact(self) -> bool:
         """Whether a search of the collection compares every vector.
 
-        No index could then miss a chunk. Where one could, reports measure how many it misses.
+        An exact search misses no chunk. An approximate index may: reports measure how many.
         """
         with self.working() as engine:
             return engine.is_exact
@@ -258,7 +258,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def close(self) -> None:
         """Ends the use of the collection, and so perhaps of its connection.
 
-        A second call does nothing.
+        The connection ends with the last open collection. A second call does nothing.
         """
         on_close = self._on_close
         if on_close is not None:
@@ -312,13 +312,13 @@ class OwnCollection(OpenCollection[Writer]):
         info = engine.read_info()
         self._dimension = info.dimension
         self.words = info.words
-        """How its store ranks by words; None where ragbench does."""
+        """How the collection's store ranks by words; None where ragbench ranks by words itself."""
 
     @property
     def dimension(self) -> int:
         """Length of the collection's vectors, as it was made: no later write changes it.
 
-        Vectors and queries of another length are refused by it.
+        Vectors and queries of another length are refused.
         """
         return self._dimension
 
@@ -347,7 +347,7 @@ class OwnCollection(OpenCollection[Writer]):
     def info(self) -> CollectionInfo:
         """The collection's record of itself now, such as whether it is complete.
 
-        It is read anew each time: another process may be indexing into the collection.
+        The record is read anew each time: another process may be indexing into the collection.
         """
         with self.working() as engine:
             return engine.read_info()
@@ -363,7 +363,8 @@ class OwnCollection(OpenCollection[Writer]):
             identity: what the vectors are made by and of, as JSON; None leaves the stored one.
         """
         with self.working() as engine:
-            # Read anew: all but the mark stays as another process may have left it.
+            # The record is read anew: another process may have changed it, and all but the mark and
+            # the identity stays so.
             info = replace(engine.read_info(), complete=complete)
             if identity is not None:
                 info = replace(info, identity=check_identity(identity))
@@ -386,7 +387,8 @@ class OwnCollection(OpenCollection[Writer]):
             chunk_count = counted(len(chunks), "chunk")
             raise StoreError(f"{chunk_count} came with {counted(len(rows), 'vector')}")
         encoded = [encode(chunk) for chunk in chunks]  # all, so that each is checked
-        # Of each id the position of its last chunk, ordered by where the id came first.
+        # By id: the position of the last chunk with this id; the ids are in the order of their
+        # first chunks.
         last_positions: dict[str, int] = {}
         for position, chunk in enumerate(chunks):
             last_positions[chunk.id] = position
@@ -507,7 +509,7 @@ class OwnCollection(OpenCollection[Writer]):
             condition: the filters in the engine's language.
         """
         batch_queries = [queries[position] for position in batch]
-        # Only collections with `words` are asked so, and their engines rank by words.
+        # This method is called only for collections with `words`, whose engines rank by words.
         return cast("WordWriter", self._engine).best_sums(batch_queries, limit, condition)
 
     def word_weights(self, numbers: Sequence[int]) -> list[float | None]:

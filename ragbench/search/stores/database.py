@@ -77,7 +77,7 @@ class ReadableDatabase(ABC):
         self.folder = folder
         self._open_client = open_client
         self._connection: Any = None
-        """None before the first use, and after `close`."""
+        """The connection to the database; None before the first use, and after `close`."""
         self._open: Counter[str] = Counter()
         """How many uses of each collection are open; the connection ends with the last."""
         # Taken again by a thread that has it: closing the last collection closes the database.
@@ -87,14 +87,15 @@ class ReadableDatabase(ABC):
     def load(self) -> tuple[type[Exception], ...]:
         """Imports the engine's package and returns the exceptions that it raises.
 
-        They are known only then; `connected` turns them into errors of one line.
+        The exceptions are known only after the import; `connected` turns them into errors of one
+        line.
         """
 
     def connect(self) -> Any:
         """A new connection.
 
-        The engine's client, made by the function that the database came with. It is called at the
-        first use, so that wrong settings are refused before a server is reached.
+        The engine's client, made by the function that the database came with. The function is
+        called at the first use, so that wrong settings are refused before a server is reached.
         """
         assert self._open_client is not None
         return self._open_client()
@@ -147,10 +148,12 @@ class ReadableDatabase(ABC):
     def connected(self) -> Generator[Any]:
         """A context that gives the connection, which is made at its first use.
 
-        The engine's exceptions in it become a `StoreError`; only one thread at a time is in it.
+        The engine's exceptions in the block become a `StoreError`; only one thread at a time is in
+        such a block.
         """
         with self._lock:
-            # Loaded here, and not when it is made: importing an engine's package takes time.
+            # The engine's exceptions are loaded here and not when the database is made, because
+            # importing an engine's package takes time.
             if not self.failures:
                 self.failures = self.load()
             with engine_failures(self.address, self.failures):
@@ -206,7 +209,8 @@ class WritableDatabase(ReadableDatabase):
 
         Attaching another program's collection raises an error, which counts as no here.
         """
-        # A foreign one raises, and what may not be looked at is not ragbench's.
+        # `attach` raises for another program's collection; one that may not be looked at is not
+        # ragbench's either.
         refusals: tuple[type[Exception], ...] = (StoreError, *self.failures)
         try:
             return self.attach(connection, name) is not None
@@ -271,7 +275,7 @@ class WritableDatabase(ReadableDatabase):
                 if names:
                     present = f"there are: {names}"
                 raise StoreError(f"{self.address}: there is no collection '{name}'; {present}")
-            # Made first, counted then: one whose record cannot be read is not open.
+            # Counted only when it is made: a collection whose record cannot be read is not open.
             store = OwnCollection(engine, name, self, lambda: self._release(name))
             self._open[name] += 1
             return store
@@ -501,7 +505,7 @@ def check_store_address(address: str) -> str:
     Raises:
         ConfigError: it only reads collections of that engine, or there is no engine of that name.
     """
-    # First, for a message that says what such an engine can be used for.
+    # Engines that only read are looked at first: their message says what they can be used for.
     if is_read_only(address):
         raise ConfigError(
             f"'{mask_url(address)}': ragbench searches collections of {_engine_name(address)} and "

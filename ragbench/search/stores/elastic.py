@@ -42,7 +42,7 @@ class ElasticDatabase(ReadableDatabase):
     def __init__(self, address: str, kind: type[Elasticsearch]) -> None:
         """A database of an Elasticsearch or OpenSearch server.
 
-        It is reached at its first use, not here.
+        The server is reached at the first use, not here.
 
         Args:
             address: such as ``elasticsearch+https://USER:PASSWORD@HOST:9200``.
@@ -203,7 +203,7 @@ class Elasticsearch:
     def count(self) -> int:
         """How many documents the index counts.
 
-        Those that were just written may not be among them yet. Reports show the number, and stored
+        Documents that were just written may not be counted yet. Reports show the number, and stored
         results of a search depend on it.
         """
         return int(self.client.count(index=self.name)["count"])
@@ -245,8 +245,8 @@ class Elasticsearch:
     def is_exact(self) -> bool:
         """Whether a search of the index compares every vector.
 
-        Only a field of type ``flat`` has no graph. Reports measure by exact searches how many
-        chunks a graph misses.
+        Only a field of type ``flat`` is searched without a graph, by which an engine skips most
+        vectors. Reports measure by exact searches how many chunks a graph misses.
         """
         options: Any = self.fields[self.space.vector].get("index_options")
         return bool(options) and options.get("type") == "flat"
@@ -274,7 +274,8 @@ class Elasticsearch:
     def _nearest(self, query: list[float], limit: int, condition: Any, ef: int | None) -> list[Row]:
         """The documents nearest to one query vector, by the ``knn`` search.
 
-        Their scores are the measure itself: cosine, inner product or negative distance.
+        The scores of the documents are the measure itself: cosine, inner product or negative
+        distance.
 
         Args:
             ef: how many candidates each shard looks at; None for `_CANDIDATES`.
@@ -352,7 +353,7 @@ class Elasticsearch:
         if field is None or field["type"] not in _TEXT_TYPES:
             return name
         subfields = cast("Mapping[str, Any]", field.get("fields") or {})
-        # Any name: it is mostly "keyword", but the mapping decides.
+        # The subfield is mostly named "keyword", but its type decides, not its name.
         for subfield, settings in subfields.items():
             if settings.get("type") == "keyword":
                 return f"{name}.{subfield}"
@@ -412,13 +413,14 @@ class OpenSearch(Elasticsearch):
     def _nearest(self, query: list[float], limit: int, condition: Any, ef: int | None) -> list[Row]:
         """The documents nearest to one query vector, by the k-NN plugin's query.
 
-        Their scores are the measure itself: cosine, inner product or negative distance.
+        The scores of the documents are the measure itself: cosine, inner product or negative
+        distance.
 
         Args:
             ef: how many candidates the index looks at; None leaves it to the index.
         """
         knn: dict[str, Any] = {"vector": query, "k": limit}
-        # With a smaller value fewer documents than wanted could come back.
+        # With an `ef` below the limit fewer documents than wanted could come back.
         if ef is not None:
             knn["method_parameters"] = {"ef_search": max(ef, limit)}
         if condition:
@@ -490,7 +492,7 @@ def _measure_of_score(score: float, space_type: str) -> float:
 
     Elasticsearch scores (1 + cosine) / 2, also for products of vectors of length 1; 1 / (1 +
     distance squared); of any product p 1 + p, or 1 / (1 - p) below 0. OpenSearch has the same
-    formulas. They are the vendors': this turns them round.
+    formulas. The formulas are the vendors': this turns them round.
     """
     if space_type in ("cosine", "dot_product", "cosinesimil"):
         return 2 * score - 1

@@ -137,8 +137,8 @@ class FieldMapping:
     ) -> str | None:
         """The field of a collection that the store ranks by words.
 
-        None where it is not clear or not there. Unlike a vector, such a field need not be there: a
-        search by vectors alone is possible.
+        None where it is not clear which field that is, or there is none. Unlike a vector, such a
+        field need not be there: a search by vectors alone is possible.
 
         Args:
             name: of the collection, for errors.
@@ -149,7 +149,7 @@ class FieldMapping:
             ConfigError: the collection has no such field as the user names.
         """
         words = self.words or usual
-        # Of several, none is chosen unasked: they may hold other words, such as a title's.
+        # Of several fields none is chosen unasked: one may hold other words, such as a title's.
         if words is None and len(fields) == 1:
             return fields[0]
         if words is not None and words not in fields:
@@ -162,7 +162,7 @@ class FieldMapping:
     def checked_metric(self, name: str, metric: MetricName) -> MetricName:
         """The metric by which the store compares vectors, if the user names no other one.
 
-        With another one, scores would be read by the wrong measure.
+        A metric other than the store's would give the scores a wrong meaning.
 
         Args:
             name: of the collection, for errors.
@@ -232,7 +232,7 @@ def complete_mapping(
 def _absent_fields(name: str, mapping: FieldMapping, sample: _Sample) -> list[str]:
     """The fields that the user names, such as ``title=heading``, and that no row of the sample has.
 
-    They are probably slips: a report names them, as chunks would come without a title.
+    Such fields are probably slips: a report names them, as chunks would come without a title.
 
     Raises:
         ConfigError: the text or the id is in no row; nothing could be read without them.
@@ -322,7 +322,7 @@ class _Sample:
     ) -> str | None:
         """The first usual path of a document's id that some row fills, and that has no other role.
 
-        Without one, chunks of a document cannot be recognised as such.
+        Without such a path it is not known which chunks are of one document.
 
         Args:
             prefixes: where names are looked for: ``""`` for the row, ``"metadata."`` for an object.
@@ -423,13 +423,13 @@ class AttachedRows:
         self.mapping = mapping
         places = mapping.places()
         self._metadata_paths = places.pop("metadata", None)
-        """None where the metadata are all other fields."""
+        """The fields that are metadata; None where all fields without another role are."""
         self._paths = {name: path for name, (path,) in places.items()}
-        """The paths of text, id, document and title, by name; of those that are known."""
+        """The paths of text, id, document and title by role, where the mapping names them."""
         self._getters = {name: getter(path) for name, path in self._paths.items()}
         """What reads the value of a role off a row, by the role's name."""
         self._troubled: dict[str, dict[str, None]] = {}
-        """The ids of the rows that had a trouble, each once, in order."""
+        """By trouble: the ids of the rows that had it, each once, in order."""
 
     def chunks(self, rows: Sequence[Row]) -> list[Chunk]:
         """The rows of one result, best first, as chunks; no two of them share an id.
@@ -451,7 +451,7 @@ class AttachedRows:
         for trouble, ids in self._troubled.items():
             has = "has" if len(ids) == 1 else "have"
             problem = _TROUBLES[trouble].format(**paths)
-            # The first that had it, which is there again in the next run.
+            # The first row that had the trouble: the next run names the same one.
             example = shortened_line(next(iter(ids)))
             lines.append(f"{counted(len(ids), 'row')} {has} {problem} (such as '{example}')")
         return lines

@@ -54,7 +54,7 @@ class MemoryDatabase(WritableDatabase):
             folder = Path(path)
         super().__init__(address, folder=folder)
         self._collections: dict[str, Memory] = {}
-        """Those that this process has opened, by name."""
+        """The collections that this process has opened, by name."""
 
     def load(self) -> tuple[type[Exception], ...]:
         """The exceptions of this store: only reading and writing its folder can fail.
@@ -113,7 +113,7 @@ class MemoryDatabase(WritableDatabase):
     def detach(self, connection: None, name: str) -> None:
         """Writes the collection's changes into its folder when its last use has ended.
 
-        It stays in memory: a database without a folder has it nowhere else.
+        The collection stays in memory: a database without a folder has it nowhere else.
         """
         if name in self._collections:
             self._collections[name].save()
@@ -168,19 +168,19 @@ class Memory:
         self._folder = folder
         self._lock = threading.RLock()
         self._chunks: list[Chunk] = []
-        """In the order of the rows of `_vectors`."""
+        """The collection's chunks, in the order of the rows of `_vectors`."""
         self._digests: dict[str, str] = {}
-        """Of each chunk, by id: an indexing embeds only those that have another."""
+        """The digest of each chunk, by id: an indexing embeds only chunks of another digest."""
         self._positions: dict[str, int] = {}
-        """Of each id among the chunks, and in the array of vectors."""
+        """The position of each id in `_chunks`, which is its row in `_vectors`."""
         self._vectors: Rows = np.zeros((0, info.dimension), dtype=np.float32)
-        """Behind the vectors of the chunks there may be room for more."""
+        """The chunks' vectors; behind them there may be unused rows, as room for more."""
         self._passing_filter: str | None = None
         """The filter that was used last; None where chunks have changed since."""
         self._passing_positions: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
-        """The chunks that pass it."""
+        """The positions of the chunks that pass the filter that was used last."""
         self._unsaved = True
-        """Whether the folder is behind: `save` writes only then."""
+        """Whether the folder lacks changes that are in memory: `save` writes only then."""
 
     @classmethod
     def load(cls, name: str, address: str, folder: Path) -> Memory:
@@ -255,7 +255,7 @@ class Memory:
         chunks_file = folder / f"chunks-{digest}.jsonl"
         vectors_file = folder / f"vectors-{digest}.npz"
         make_private_folder(folder)
-        # Named by their content: files of these names hold just this.
+        # The files' names hold the digest of the content: files that are there hold just this.
         are_written = chunks_file.is_file() and vectors_file.is_file()
         if not are_written:
             with written_whole(chunks_file, is_text=False) as file:
@@ -298,7 +298,7 @@ class Memory:
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
         """Adds chunks with their vectors at the end.
 
-        Those with a known id replace the old chunk.
+        A chunk with a known id replaces the old chunk.
         """
         with self._lock:
             positions: list[int] = []
@@ -340,7 +340,7 @@ class Memory:
         The vectors of the others move up, and spare room behind them is given up.
         """
         with self._lock:
-            # Of an id that is not there the position is None, which is no row.
+            # An id that is not there gives the position None, which is no row.
             removed = {self._positions.get(id_) for id_ in ids}
             remaining = [row for row in range(len(self._chunks)) if row not in removed]
             self._vectors = self._vectors[remaining]
@@ -352,7 +352,8 @@ class Memory:
     def stored(self, ids: Sequence[str]) -> list[Chunk]:
         """The chunks of those ids that are there.
 
-        Shared objects, of which results get copies by `read`. Ids without a chunk are left out.
+        They are the collection's own objects: `read` makes copies of them for results. Ids without
+        a chunk are left out.
         """
         with self._lock:
             chunks: list[Chunk] = []
@@ -428,10 +429,10 @@ class Memory:
     def _positions_passing(self, filters: Filter) -> NDArray[np.intp]:
         """The positions of the chunks that pass a filter, in order.
 
-        Those of the last filter are kept: a run searches with one filter, question after question,
-        and testing every chunk is slow.
+        The positions for the last filter are kept: a run searches with one filter, question after
+        question, and testing every chunk is slow.
         """
-        # Not the filter itself: to Python 1 and True are equal.
+        # The filter's text is the key: to Python a filter for 1 equals one for True.
         key = repr(filters)
         if self._passing_filter != key:
             passes = matcher(filters)

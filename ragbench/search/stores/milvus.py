@@ -175,7 +175,7 @@ class Milvus:
     def sample(self, limit: int) -> list[Row]:
         """Any entities of the collection, at most `limit`.
 
-        The meaning of fields is guessed from them. Their scores mean nothing.
+        The meaning of fields is guessed from them. The scores of these rows mean nothing.
         """
         rows = self.client.query(self.name, filter="", limit=limit, output_fields=["*"])
         return [self._row_of_entity(row, 0.0) for row in rows]
@@ -198,13 +198,13 @@ class Milvus:
     def is_exact(self) -> bool:
         """Whether a search of the collection compares every vector.
 
-        Its index is of the type FLAT, or none. Reports measure by exact searches how many chunks an
-        approximate index misses.
+        That is so where its vectors have an index of the type FLAT, or no index. Reports measure by
+        exact searches how many chunks an approximate index misses.
         """
         for index_name in self.client.list_indexes(self.name):
             index = self.client.describe_index(self.name, index_name)
             is_of_vector = index["field_name"] == self.space.vector
-            # Also of AUTOINDEX it is not known to compare all, so it counts as approximate.
+            # Milvus chooses what an AUTOINDEX is: it may be approximate, so it counts as that.
             if is_of_vector and index.get("index_type") != "FLAT":
                 return False
         return True
@@ -402,7 +402,8 @@ def _metric_of_index(client: Any, name: str, vector: str) -> MetricName:
 def _lite_client(path: str, address: str) -> Any:
     """Milvus' client of a Milvus Lite database in this process, made at its first use.
 
-    Its own error does not say the cause: this one names the likely ones.
+    The client's own error does not say the cause: the error that is raised here names the likely
+    causes.
 
     Args:
         path: of the database.

@@ -139,7 +139,8 @@ class PgvectorDatabase(WritableDatabase):
     def listed(self, connection: Any) -> list[str]:
         """The names of other programs' tables with vectors.
 
-        ragbench's own are left out: beside them a single other table need not be named by the user.
+        ragbench's own tables are left out, so that a user need not name the table where only one
+        other is in the database.
         """
         return tables_with_vectors(connection)
 
@@ -183,7 +184,7 @@ class PgvectorDatabase(WritableDatabase):
     def names(self, connection: Any) -> list[str]:
         """The names of ragbench's own collections: those with an entry in its table of collections.
 
-        None where that table was never made. Other tables of the database are not touched.
+        No names where that table was never made. Other tables of the database are not touched.
         """
         if not _has_infos(connection):
             return []
@@ -205,7 +206,7 @@ class PgvectorDatabase(WritableDatabase):
             template = tables.table("ragbench.search.stores", "pgvector")["make"]
             statements = template.format(table=_own_table(info.name), dimension=info.dimension)
             connection.execute(statements)
-            # With the table in one transaction: neither is ever there without the other.
+            # Table and entry are made in one transaction: neither is ever there without the other.
             entry = (info.name, info_to_json(info))
             connection.execute(f"INSERT INTO {_INFOS} VALUES (%s, %s)", entry)
 
@@ -297,14 +298,15 @@ class PgvectorTable:
         self._table = escaped(table.sql)
         """The table's name as statements with placeholders hold it."""
         self._part = table.part
-        """The collection of LangChain's in its shared table; None for all rows."""
+        """The collection that is searched in LangChain's table of all; None searches all rows."""
         self._readable = [column for column in table.columns if column.kind not in _LEFT_OUT]
         """The columns that rows come with, and that filters may test."""
         self._column_names = [column.name for column in self._readable]
         self._vector = quoted(space.vector)
         kinds = {column.name: column.kind for column in table.columns}
         self._vector_kind = kinds[space.vector]
-        """Query vectors are cast to it: half vectors compare with half vectors only."""
+        """The type of the vectors' column: query vectors are cast to it, as PostgreSQL compares
+        half vectors with half vectors only."""
 
     def count(self) -> int:
         """How many rows of the table have a vector: those that a search can find.
@@ -318,7 +320,7 @@ class PgvectorTable:
     def sample(self, limit: int) -> list[Row]:
         """Any rows of the table with a vector, at most `limit`: fields are guessed from them.
 
-        Their score is 0.
+        The score of these rows is 0.
         """
         where, values = self._where_part(EVERYTHING)
         columns = self._selected_columns("0::float8")
@@ -422,8 +424,8 @@ class PgvectorTable:
     def _where_part(self, condition: Sql) -> tuple[str, tuple[object, ...]]:
         """The part of a statement after WHERE, with its values.
 
-        The collection's rows with a vector. In LangChain's shared table, only the rows of one
-        collection.
+        It selects the rows that have a vector and pass the condition; in LangChain's shared table,
+        only the rows of one collection.
         """
         where = f"{self._vector} IS NOT NULL AND {condition.sql}"
         if self._part is None:
@@ -500,8 +502,8 @@ class OwnTable(PgvectorTable):
     def condition(self, filters: Filter | None, native: object) -> Sql:
         """The filter as SQL over the columns that ragbench writes.
 
-        A native one does not come here. A search translates its filter once, and passes the result
-        to `nearest`.
+        A native filter does not come here: ragbench's own collections take none. A search
+        translates its filter once, and passes the result to `nearest`.
         """
         if filters is None:
             return EVERYTHING
@@ -514,7 +516,7 @@ class OwnTable(PgvectorTable):
         """
         columns = [quoted(name) for name in _COLUMNS]
         names = ", ".join(columns)
-        # All but the first, ``chunk_id``, by which an old row is recognised.
+        # All columns are replaced but the first, ``chunk_id``, by which an old row is recognised.
         assignments = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns[1:])
         # COPY is the fastest way in, and cannot replace rows: that is done from a temporary table.
         jsonb = require("psycopg.types.json", extra="pgvector").Jsonb
@@ -557,7 +559,7 @@ class OwnTable(PgvectorTable):
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
         """The vectors of these ids that the table has, by id.
 
-        They are read as arrays of numbers: pgvector's own type would come as texts.
+        The vectors are read as arrays of numbers: pgvector's own type would come as texts.
         """
         select = f"SELECT chunk_id, embedding::real[] FROM {self._table} WHERE chunk_id = ANY(%s)"
         rows = self._connection.execute(select, (list(ids),), binary=True)

@@ -170,7 +170,7 @@ class _Json(Record, kw_only=False):
         if not isinstance(value, (str, bool)):
             as_float = number(value)
             if as_float is not None and abs(as_float) >= _EXACT:
-                # As decimals, and so in containment, two numbers differ that are one float.
+                # Containment compares decimals: two of this size may differ and be the same float.
                 same_float = "(item #>> '{}')::float8 = %s::float8"
                 return self._any_item("number", same_float, as_float)
         # GIN indexes know containment. Of a list one item has to be equal.
@@ -460,7 +460,7 @@ def _date_bounds(range_: Range) -> dict[str, Any]:
     days: dict[str, Any] = {}
     for word, bound in range_.bounds().items():
         text = str(bound)
-        # By length, as the filter has checked the form already.
+        # The length tells a year or a month from a day: the filter has checked the form already.
         if len(text) == len("2024"):
             text += "-01-01"
         elif len(text) == len("2024-05"):

@@ -66,7 +66,7 @@ def catalogue_rows(connection: Any, query: str, *values: object) -> list[Any]:
 
     Args:
         query: the query's name in that file.
-        values: of its placeholders.
+        values: for the query's placeholders, in their order.
     """
     queries = tables.table("ragbench.search.stores", "pgvector")
     return fetch_rows(connection, queries[query], *values)
@@ -87,7 +87,7 @@ def tables_with_vectors(connection: Any) -> list[str]:
     among these names where the address alone does not say which one is meant.
     """
     names = [row[0] for row in catalogue_rows(connection, "tables", VECTORS)]
-    # The names of its collections are in a table without vectors.
+    # LangChain keeps the names of its collections in a second table, which has no vectors.
     collections = _visible_table(connection, "langchain_pg_collection")
     if collections is not None and "langchain_pg_embedding" in names:
         names.remove("langchain_pg_embedding")
@@ -147,7 +147,7 @@ def _columns(connection: Any, sql: str) -> tuple[SqlColumn, ...]:
     """
     columns: list[SqlColumn] = []
     for name, kind, modifier in catalogue_rows(connection, "columns", sql):
-        # Of other types it means something else; below 0 there is none.
+        # The modifier of another type means something else; -1 is a vector without a set length.
         dimension = modifier if kind in VECTORS and modifier > 0 else None
         columns.append(SqlColumn(name=name, kind=kind, dimension=dimension))
     return tuple(columns)
@@ -156,8 +156,8 @@ def _columns(connection: Any, sql: str) -> tuple[SqlColumn, ...]:
 def primary_key(connection: Any, table: SqlTable) -> str | None:
     """The single column of a table's primary key.
 
-    None where it has none, or one of several columns. It is the id of chunks where the user names
-    no other column.
+    None where the table has no primary key, or one of several columns. The column holds the ids of
+    chunks where the user names no other.
     """
     keys = catalogue_rows(connection, "keys", table.sql)
     if len(keys) != 1:
@@ -174,7 +174,7 @@ def index_metrics(connection: Any, table: SqlTable, vector: SqlColumn) -> list[M
     metrics: list[MetricName] = []
     for (operator_class,) in catalogue_rows(connection, "operators", table.sql, vector.name):
         parts = str(operator_class).split("_")  # such as halfvec_l2_ops
-        # Others, such as bit_hamming_ops, compare what is not searched here.
+        # Other operator classes, such as bit_hamming_ops, compare what is not searched here.
         if len(parts) == 3 and parts[1] in _METRICS:
             metrics.append(_METRICS[parts[1]])
     return metrics

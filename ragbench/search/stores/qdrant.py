@@ -110,7 +110,7 @@ class QdrantServerDatabase(WritableDatabase):
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
         """A collection for reading, with its vector, metric and words; None where there is none.
 
-        Vectors with many parts a point are left out: a query has a single one.
+        Fields with several vectors for each point are left out: a query has a single vector.
 
         Raises:
             ConfigError: the user has to choose a vector, or names a metric that is not its own.
@@ -124,7 +124,7 @@ class QdrantServerDatabase(WritableDatabase):
             settings = {"": settings}
         vectors: dict[str, Any] = {}
         for vector_name, vector in cast("Mapping[str, Any]", settings).items():
-            # A query has one vector: those with many a point compare otherwise.
+            # A query has one vector; fields with several vectors for a point compare otherwise.
             if vector and vector.multivector_config is None:
                 vectors[vector_name] = vector
         vector_name = mapping.chosen_vector(name, list(vectors))
@@ -146,8 +146,8 @@ class QdrantServerDatabase(WritableDatabase):
     def names(self, connection: Any) -> list[str]:
         """The names of ragbench's own collections.
 
-        Those with its mark, which holds the user's name. The mark is what ragbench writes into a
-        collection's metadata.
+        These are the collections with ragbench's mark, which it writes into their metadata; the
+        mark holds the name that the user gave, while Qdrant may know the collection by another.
         """
         names: list[str] = []
         for server_name in self.listed(connection):
@@ -217,7 +217,7 @@ class QdrantServerDatabase(WritableDatabase):
 
         Only the mark in its metadata shows whose a collection is.
         """
-        # Attached for its check: a collection without the mark is refused, and stays.
+        # `attach` raises for a collection without the mark, which then stays.
         if self.attach(connection, name) is not None:
             connection.delete_collection(fitted_name(name))
 
@@ -253,7 +253,7 @@ class ClientCollection:
             condition: a filter of Qdrant; None for none.
             effort: how many vectors Qdrant's index looks at.
         """
-        # Of questions without words none is left to be asked.
+        # Questions without words were left out before: perhaps none is left.
         if not queries:
             return []
         models = qdrant_models()
@@ -329,7 +329,7 @@ class QdrantPayloads(ClientCollection):
         A distance becomes its negative, so that higher is nearer.
         """
         answers = self._found_points(rows.tolist(), self.space.vector, limit, condition, effort)
-        # Of distances the smallest is the best.
+        # The smallest distance is the best: its sign is turned round.
         sign = -1.0 if self.space.metric in ("euclid", "manhattan") else 1.0
         rankings: list[list[Row]] = []
         for points in answers:
@@ -339,8 +339,8 @@ class QdrantPayloads(ClientCollection):
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         """The points that match each question by words, which are numbered as ``Qdrant/bm25`` does.
 
-        A question has to be cut into words as the passages of the collection were. One without
-        words finds nothing.
+        A question has to be cut into words as the passages of the collection were. A question
+        without words finds nothing.
         """
         assert self.words is not None
         make_vector = qdrant_models().SparseVector
@@ -383,7 +383,7 @@ class OwnPoints(ClientCollection):
         self._address = address
         self._models = models
         self._indexed: set[str] = set()
-        """The fields of metadata that have an index since this object was made."""
+        """The fields of metadata that were given an index since this object was made."""
         self._filters = OwnFilters(models)
 
     def read_info(self) -> CollectionInfo:
@@ -444,7 +444,8 @@ class OwnPoints(ClientCollection):
     ) -> Iterable[Any]:
         """The points of these ids that the collection has, with some keys of their payload.
 
-        They are read page by page, as a request has a limit. The embedded engine overrides this.
+        The points are read page by page, as a request has a limit. The embedded engine overrides
+        this.
 
         Args:
             points: their ids.
@@ -489,7 +490,8 @@ class OwnPoints(ClientCollection):
                 vectors[WORDS] = self._sparse_vector(chunk.words)
             payload: dict[str, Any] = {}
             for name, value in fields.items():
-                # Only these two: an offset of 0 and a flag that is false are kept.
+                # Only None and empty objects are left out: an offset of 0 and a flag that is false
+                # are values.
                 if value not in (None, {}):
                     payload[name] = value
             # The names by themselves, which filters ask for: see `OwnFilters`.
@@ -599,9 +601,9 @@ class OwnPoints(ClientCollection):
     def weights(self, numbers: Sequence[int]) -> list[float | None]:
         """The weight (inverse document frequency) of each word, by its number.
 
-        None where no chunk has it. No call of Qdrant gives that frequency. But a chunk's score for
-        one word is the frequency times the chunk's own value for the word, and the value can be
-        read.
+        The weight is None where no chunk has the word. No call of Qdrant gives the weight. But a
+        chunk's score for one word is the weight times the chunk's own value for the word, and that
+        value can be read.
         """
         queries = [self._sparse_vector({word: 1.0}) for word in numbers]
         # For each word the chunk that ranks highest by it; None where no chunk has it.
@@ -682,8 +684,8 @@ def qdrant_models() -> ModuleType:
 def read_mark(client: Any, name: str) -> str | None:
     """The mark that ragbench leaves in a collection's metadata.
 
-    Its record of the collection, as JSON. None for a collection of another program, which is read
-    and never written to.
+    The mark is ragbench's record of the collection, as JSON. None for a collection of another
+    program, which is read and never written to.
     """
     metadata: dict[str, Any] | None = client.get_collection(name).config.metadata
     text = (metadata or {}).get(KEY)
@@ -708,5 +710,6 @@ def _server_client(url: str, key: str) -> Any:
     The import is slow, and the package is optional.
     """
     client = require("qdrant_client", extra="qdrant").QdrantClient
-    # Its check of versions would warn where no server answers; that is an error of ours.
+    # The client's check of versions would only warn where no server answers; ragbench raises an
+    # error of its own then.
     return client(url=url, api_key=key or None, timeout=_TIMEOUT, check_compatibility=False)

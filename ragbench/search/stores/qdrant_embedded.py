@@ -109,7 +109,7 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         are the stored form: older collections have them.
         """
         folder = self._folder(info.name)
-        # What an interrupted making may have left there.
+        # An earlier call that was interrupted may have left files there.
         shutil.rmtree(folder, ignore_errors=True)
         make_private_folder(folder)
         make_private_folder(folder / _SHARD)
@@ -126,7 +126,7 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         for name in ("document_id", "lists", "spelled"):
             shard.update(connection.UpdateOperation.create_field_index(name, keyword))
         shard.flush()
-        # Kept open: `attach` follows, and a shard cannot be loaded a second time.
+        # The new shard stays open: `attach` follows, and a shard cannot be loaded a second time.
         self._shards[info.name] = shard
         _write_info(folder / _INFO, info)
 
@@ -148,7 +148,7 @@ class QdrantEmbeddedDatabase(WritableDatabase):
             if name not in self._shards:
                 self._shards[name] = connection.EdgeShard.load(str(folder / _SHARD))
         except Exception as error:
-            # The engine has no type for it; its message quotes the lock's failure.
+            # The engine has no type of error for a locked folder; its message quotes the system's.
             if "WouldBlock" not in str(error):
                 raise
             raise StoreError(
@@ -182,8 +182,9 @@ class QdrantEmbeddedDatabase(WritableDatabase):
     def _folder(self, name: str) -> Path:
         """The folder of a collection.
 
-        Its name or, where a folder cannot have that, one with a digest. Another form would hide the
-        collections that are there. `names` reads the names from the files.
+        The folder has the collection's name or, where no folder can have that name, one with a
+        digest. Another form of these names would hide the collections that are there. `names` reads
+        the names of collections from the files in the folders.
         """
         return self._path / fitted_name(name)
 
@@ -202,7 +203,7 @@ class QdrantEmbedded(OwnPoints):
             shard: the engine's own object.
             info: the file with the collection's record of itself.
         """
-        # Without a client: every method that would ask one is replaced here.
+        # There is no client: every method that would ask one is replaced in this class.
         super().__init__(address, None, "", package, is_exact=True)
         self._shard = shard
         self._info = info
@@ -311,7 +312,7 @@ class QdrantEmbedded(OwnPoints):
                 query=package.Query.Nearest(query, using=using),
                 limit=limit,
                 filter=condition,
-                # All of it: to choose costs the engine more than what is left out.
+                # The whole payload: choosing keys of it costs the engine more than it saves.
                 with_payload=True,
             )
             requests.append(request)
@@ -376,7 +377,8 @@ def open_foreign_qdrant(address: str) -> QdrantServerDatabase:
         StoreError: the folder is none of the client's local mode.
     """
     path = Path(address.removeprefix("qdrant:"))
-    # Without a folder it is neither: `open_server` refuses it and names the forms of an address.
+    # An address ``qdrant:`` without a folder goes to `open_server`, too, which refuses it and names
+    # the forms that an address may have.
     if not address.startswith("qdrant:") or path == Path():
         return open_server(address)
     if not (path / _MARK).is_file():

@@ -145,7 +145,7 @@ class PayloadFilters:
     def equal(self, key: str, values: Sequence[Scalar]) -> _Tests:
         """A payload field equals one of the values.
 
-        One test for all texts, one each for the others.
+        All texts are in one test together; each value of another type has a test of its own.
         """
         models = self.models
         parts: list[_Tests] = []
@@ -250,7 +250,7 @@ class OwnFilters(PayloadFilters):
         So fields that are lists pass by their names, which ragbench writes into ``lists``.
         """
         is_list = _Tests(must=[self._names_field("lists", key)])
-        # Taken here: within the lambda a bare `super()` would bind to `path`.
+        # Taken outside the lambda: inside, a bare `super()` would take `path` for `self`.
         is_not_empty = super().exists
         return self._at_either_place(
             key, lambda path: _any_holds([is_not_empty(path), is_list], self.models)

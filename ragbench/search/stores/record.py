@@ -249,13 +249,15 @@ def _leads_to(metadata: Mapping[str, Any], name: str, value: object) -> bool:
 
 # --- the words of a chunk as a store ranks them: BM25 cut in two
 #
-# BM25 (`ragbench.search.pipeline.baseline`) is a sum over the words of a query of two factors. What
-# a word is worth, its inverse document frequency, the store knows of all chunks that it holds. How
-# much of it a chunk has depends on the chunk and on the average length alone:
+# BM25 (`ragbench.search.pipeline.baseline`) is a sum, over the words of a query, of a product of
+# two factors. The first says how rare the word is, its inverse document frequency: the store
+# counts that in the chunks that it holds. The second says how much of the word a chunk has, which
+# depends on the chunk and on the average length of chunks alone:
 #
 #     tf / (tf + k1 * (1 - b + b * length / average))
 #
-# That number is kept for each word of a chunk, in a sparse vector; the store adds up the products.
+# The second factor is kept for each word of a chunk, in a sparse vector; the store multiplies it by
+# the first, and adds up the products.
 
 WordVector: TypeAlias = Mapping[int, float]
 """Numbers of words, each with a weight above 0."""
@@ -340,7 +342,7 @@ def check_words(database: object, words: WordsForm | None) -> None:
     Raises:
         ConfigError: words are to be kept, and the database has no ranking of its own.
     """
-    # Read off the database, as those of other packages may lack the attribute.
+    # By `getattr`, as databases of other packages may lack the attribute.
     if words is None or getattr(database, "ranks_words", False):
         return
     raise ConfigError(
