@@ -248,7 +248,7 @@ def installation_in_short(checks: Sequence[DoctorCheck]) -> Checks:
 
     They hold failures, versions, and the extras by name.
     """
-    # Two of these names come from `check_installation`, which records them in every case.
+    # `check_installation` records the two names that are looked up here in every case.
     by_name = {check.name: check for check in checks}
     # Failures first: they are why somebody runs doctor.
     short = Checks(check for check in checks if check.state == "failed")
@@ -279,14 +279,15 @@ def _packages_by_extra(requirements: Sequence[str]) -> dict[str, list[str]]:
     for requirement in requirements:
         required = _REQUIRED.match(requirement)
         extra = _EXTRA.search(requirement)
-        # An extra that is made of others asks for ragbench itself.
+        # An extra that is made of other extras requires ragbench itself, which is no package of it.
         if required is None or required["package"] == "ragbench":
             continue
         # An empty name for the core.
         packages = by_extra.setdefault(extra["extra"] if extra else "", [])
         package = required["package"]
         features = required["features"] or ""
-        # With the packages of its features, as another package may have brought it without them.
+        # With the packages of the required features: another package may have brought this one
+        # without them.
         for name in (package, *_packages_of_features(package, features)):
             if name not in packages:
                 packages.append(name)
@@ -446,7 +447,7 @@ async def _try_out_endpoint(checks: Checks, settings: LLMSettings) -> None:
         if needed:
             lines: list[str] = []
             for name, value in needed.items():
-                # As YAML has it: true and false in small letters.
+                # YAML writes true and false in small letters.
                 text = "none" if value is None else str(value).lower()
                 lines.append(f"{name}: {text}")
             detail = f"put into the section llm of the configuration: {', '.join(lines)}"

@@ -372,7 +372,7 @@ def _panel_of(parameter: Any) -> str:
 
     A panel groups options under a heading; arguments have one of their own.
     """
-    # Arguments are not given a panel where they are declared.
+    # Arguments are declared without a panel, and share one.
     if parameter.param_type_name == "argument":
         return Panel.ARGUMENTS
     panel = getattr(parameter, "rich_help_panel", None) or Panel.OPTIONS
@@ -639,7 +639,7 @@ def _error_text(error: BaseException) -> str:
     An error of the system has its file and reason, without the number.
     """
     if isinstance(error, OSError) and error.strerror:
-        # Its own text begins with the number of the error.
+        # The error's own text begins with its number, which says nothing to a user.
         if error.filename:
             return f"{error.filename}: {error.strerror}"
         return error.strerror
@@ -722,7 +722,7 @@ def _kill_and_exit(code: int) -> None:
     """
     multiprocessing = sys.modules.get("multiprocessing")
     if multiprocessing is not None:
-        # They hold the pipes of this process open, so that its reader would wait for them.
+        # Child processes hold the pipes of this process open, so that a reader would wait for them.
         for child in multiprocessing.active_children():
             child.kill()
     with suppress(OSError, ValueError):  # nobody reads any more

@@ -61,7 +61,8 @@ def option(
     --help-all alone if rare. Its value may also come from an environment variable, which the
     program's own help explains once.
     """
-    # One list for both, told apart by the dash: most options give neither.
+    # ``names`` has flags and the word for the option's value, known by the dash: most options have
+    # neither.
     flags: list[str] = []
     metavar: str | None = None
     for name in names:

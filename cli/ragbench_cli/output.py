@@ -67,7 +67,7 @@ def styled(*parts: Cell) -> Text:
 
     text = Text()
     for part in parts:
-        # Escaped before it is laid out: its width is that of what is shown.
+        # Escaped before the text is laid out: its width must be that of what is shown.
         if isinstance(part, str):
             text.append(shown_text(part))
         else:

@@ -159,7 +159,7 @@ def _operator_blocks(operators: OperatorTable) -> Blocks:
     for name, *cells in run_document.operator_rows(operators):
         # Indented below the table's heading, as the operators are a part of the report.
         rows.append([f"  {name}", *cells])
-    # From left to right as they can be missed; what became of the gold stays.
+    # Columns that a narrow screen leaves out, the first ones first; those on the gold always stay.
     missed = ("moved", "added", "rewrote", "up", "down", "chunks")
     yield ""
     yield fitted_table(run_document.OPERATOR_COLUMNS, rows, missed=missed)

@@ -114,7 +114,7 @@ def may_say_otherwise(beside: Beside) -> bool:
     proves a mistake, so the answer is left open (`OPEN` in `ragbench.metrics.correct`), not called
     wrong.
     """
-    # Any of them is enough.
+    # One of these doubts is enough to leave the answer open.
     return (
         is_turned_round(beside)
         or is_hedged(beside)

@@ -86,7 +86,7 @@ def _amount_in_answer(beside: Beside, amount: Amount) -> Agreement:
     """
     candidates = beside.answer_amounts
     if amount.dimension in ("share", "times"):
-        # "half" and "twice" are such amounts, in words.
+        # Shares and multiples may be said in words: "half" and "twice".
         candidates = (*candidates, *beside.answer.spoken)
     agreement = _best_agreement(amount, candidates)
     is_same = agreement is Agreement.SAME
@@ -160,7 +160,7 @@ def _is_hour(amount: Amount, candidates: Sequence[Amount]) -> bool:
         candidates: the amounts of the answer.
     """
     for candidate in candidates:
-        # One of both is a plain number, the other a time of day.
+        # One of the two amounts is a plain number, the other a time of day.
         is_number_and_time = {amount.dimension, candidate.dimension} == {"", "clock"}
         if is_number_and_time and amount.number == candidate.number:
             return True

@@ -353,7 +353,8 @@ class MatchingTally:
         """
         notes: list[str] = []
         matching = Matching.ID
-        # On equality documents: they also find what chunks without an own gold id belong to.
+        # Where both find as much, documents: they also find what chunks without an own gold id
+        # belong to.
         if self.by_document >= self.by_id:
             matching = Matching.DOCUMENT_ID
         if matching is Matching.DOCUMENT_ID and self.of_documents:

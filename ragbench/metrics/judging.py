@@ -98,7 +98,8 @@ async def ask_judge(
             version=str(metric.definition.version),
             repeat=repeat,
         )
-    # It is an `LLMError` as well: without this branch the run would go on and fail in each case.
+    # `LLMStoppedError` is an `LLMError` as well: without this branch the run would go on and fail
+    # in each case.
     except LLMStoppedError:
         raise
     except LLMError as error:

@@ -227,7 +227,8 @@ class _Signature:
             self.refuse("is not a function")
         if inspect.iscoroutinefunction(function):
             self.refuse("is a coroutine function: a metric is a plain one")
-        # By kind and in their order: the first are called by place, the others by name.
+        # Parameters by kind, in order: positional ones take parts of a case, keyword-only ones are
+        # settings.
         self.positional: list[inspect.Parameter] = []
         self.keywords: list[inspect.Parameter] = []
         for parameter in inspect.signature(function).parameters.values():

@@ -66,8 +66,8 @@ class Plan:
             )
         self.metrics = tuple(metrics)
         self.matching = matching
-        # Metrics that are blocked in the same cases are one group: each case is then looked at
-        # once for all of them. Members are the metric's position and its column.
+        # Metrics that the same cases block are one group: each case is then looked at once for all
+        # of them. A member is the metric's position in the run and its column.
         self._groups: dict[tuple[frozenset[Need], bool, bool], list[tuple[int, _Column]]] = {}
         # Whether any metric reads a ranking: only then retrievals are compared with the gold.
         self._ranks = False
@@ -346,7 +346,7 @@ class _Column:
         except BaseException as error:
             if is_users_interruption(error):
                 raise
-            # It becomes a cell.
+            # One case is left, and it is the bad one: its error is made into a failed cell.
             if rows == 1:
                 return [error]
             half = rows // 2

@@ -400,7 +400,7 @@ def _rubrics_arguments(_: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
         rubrics = as_object(file.value)
         names = [f"score{grade}_description" for grade in range(1, 6)]
         are_texts = all(isinstance(text, str) for text in rubrics.values())
-        # Exactly these names, which are RAGAS' own, and each with its text.
+        # RAGAS takes exactly these names, and for each a text.
         if set(rubrics) != set(names) or not are_texts:
             raise DataError([file.problem((), f"must hold the texts {', '.join(names)}")])
         arguments["rubrics"] = rubrics

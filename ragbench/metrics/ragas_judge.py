@@ -484,7 +484,7 @@ def _are_noncommittal(steps: Sequence[JudgeStep]) -> bool:
     for step in steps:
         if "noncommittal" in step.answer:
             verdicts.append(step.answer["noncommittal"])
-    # Without a verdict it was never asked: `all` of none would be True.
+    # Without a verdict the model was never asked this: `all` of none would be True.
     return bool(verdicts) and all(verdicts)
 
 

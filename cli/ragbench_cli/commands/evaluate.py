@@ -327,7 +327,7 @@ def _say_next_step(
         console.say(f"retry   {retry_command()}")
         return
     labelled_summaries = _summaries_that_need_labels(report)
-    # Also true without such metrics, which the condition below excludes.
+    # `all` of no summaries is true, too: the condition below asks first whether there are any.
     has_no_labels = all(summary.skipped == summary.total for summary in labelled_summaries)
     if report.is_comparable and labelled_summaries and has_no_labels:
         console.say(f"Nothing to compare with: {_lacking_text(report, labelled_summaries)}.")
@@ -406,7 +406,8 @@ def _lacking_text(report: Report, summaries: Sequence[Summary]) -> str:
         labels.append("relevant contexts")
     if labels:
         missing.append(f"no case has {' or '.join(labels)}")
-    # Without one of these the reasons themselves are shown: other metrics skip for others.
+    # Metrics may skip for reasons that have no words above: then those reasons are shown as they
+    # are.
     return ", and ".join(missing) or "; ".join(sorted(reasons))
 
 
@@ -549,7 +550,7 @@ class _Opened:
         # None without --validate.
         self.validator: Validator | None = None
         self.make_validator: Callable[[], Validator] | None = None
-        """Makes one more on a worker; None where there may be one only."""
+        """Makes one more validator on a worker; None where there may be one only."""
         # Before the pipeline, whose index may be paid for when it opens.
         self._import_packages(stack)
         chosen = chosen_system(
@@ -599,7 +600,7 @@ class _Opened:
             from ragbench.workers.engines import import_engine
 
             import_engine(engine)
-        # A validator is built before its packages are known: it names them itself.
+        # Built first: only the validator itself can name the packages that it needs.
         if self.options.measuring.validate is not None:
             self._open_validator(self.options.measuring.validate, stack)
             import_packages_of(self.validator)

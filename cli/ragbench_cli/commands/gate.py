@@ -146,7 +146,7 @@ def _write_problem(output: GateOutput, message: str) -> None:
     from ragbench.io.atomic import write_whole
     from ragbench.views.gate import github_error, junit_error, unjudged_document
 
-    # The files are read by others: in them, too, a key must not be.
+    # Others read the files that CI keeps: a key in the message must not get into them.
     message = mask_text(message)
     if output.junit is not None:
         write_whole(output.junit, junit_error(message))
@@ -182,7 +182,8 @@ def _demanded_config(options: GateOptions) -> GateConfig:
         labels=options.labelled.labels or (),
         **limits,
     )
-    # Both change the figures of a check: their effects could not be told apart.
+    # Asking again and labels both change the figures of a check: nothing would show which of them
+    # did.
     if options.settle and config.labels:
         raise ConfigError(
             "--rerun-inconclusive asks the systems again, --labels people: choose one"

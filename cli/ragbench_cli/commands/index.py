@@ -257,7 +257,7 @@ def _print_collection(database: Database, name: str, *, json: bool) -> None:
         info = collection.info()
         chunks = collection.count()
     if json:
-        # A store without words of its own has them counted by ragbench, "here".
+        # "here": a store that does not count words itself has them counted by ragbench.
         place_of_words = "store"
         if info.words is None:
             place_of_words = "here"

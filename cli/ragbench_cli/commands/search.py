@@ -238,7 +238,8 @@ def _printed_rows(
     while batch := list(islice(questions, batch_size)):
         rankings = searcher.ask([question.text for question in batch])
         for question, chunks in zip(batch, rankings, strict=True):
-            # Emptied once it is printed: the reason is the same for every question.
+            # Emptied once it is printed, so that it is said once: the reason is the same for every
+            # question.
             if why_nothing and not chunks:
                 console.say(why_nothing)
                 why_nothing = ""

@@ -110,7 +110,7 @@ def command(options: ValidateOptions, dump: DumpChoice, validator: CalibratedCho
     if str(options.out) == "-":
         options = replace(options, out=None, json=True)
     out = options.out
-    # The file would be cut before it is read.
+    # To open --out for writing would empty the dump before it is read.
     if out is not None and _is_same_file(out, Path(options.dump)):
         raise ConfigError(f"--out {out} is the dump itself: choose another file")
     # The model is slow: a user who did not choose it learns of the quick one.
