@@ -123,7 +123,7 @@ class _Shapes:
         self.by_start: defaultdict[str, list[_Shape]] = defaultdict(list)
         """By the first letters of a key's first word, at most three: ``AKI`` of ``AKIA``."""
         self.by_part: list[tuple[str, _Shape]] = []
-        """By what a run has in its middle that is a key, or the end of one: ``Q~``."""
+        """Fixed parts within keys or at their end, such as ``Q~``, each with its form of key."""
         # By the package's loader, since it may be read from an archive.
         table = json.loads(get_data("ragbench", "issuers.json") or b"")
         for entry in (*table["listed"].values(), *table["more"].values()):

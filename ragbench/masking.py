@@ -293,9 +293,9 @@ class _Secrets:
         self._environment: set[str] = set()
         # No environment has -1 variables, so that the first look reads it.
         self._variables = -1
-        """Number of environment variables when they were last read."""
+        """Number of environment variables when the environment was last read."""
         self._valid_until = 0.0
-        """Time after which they are read again."""
+        """Time after which the environment is read again."""
         # Every spelling in which a secret may be in a text, and whether it is masked within words,
         # too.
         self._forms: tuple[tuple[str, bool], ...] = ()
@@ -398,7 +398,7 @@ def _secrets_in_text(text: str) -> tuple[str, ...]:
                     secrets.append(value)
         except ValueError:  # no URL after all
             continue
-    # As a program has it that has read the URL: without the percent signs.
+    # Also without the percent signs, as a program has a secret that it has read from the URL.
     secrets += [unquote(secret) for secret in secrets]
     lines: list[str] = []
     for secret in secrets:
@@ -424,7 +424,7 @@ def _escaped_forms(value: str) -> set[str]:
     """
     from urllib.parse import quote, quote_plus
 
-    # Each as its writer makes it, whatever file it then is in.
+    # The forms that JSON, URLs and shells give a secret; the text may be of any of them.
     plain = {
         value,
         json.dumps(value)[1:-1],
@@ -550,7 +550,7 @@ def _spans_of_issued_keys(text: str, *, is_message: bool = False) -> Iterator[tu
     Args:
         is_message: no text of a user, but an error's or a setting's: more counts as a key there.
     """
-    # Here, since most commands mask nothing and need no table of issuers.
+    # Imported late: most commands mask nothing and need no table of issuers.
     from ragbench.issuers import may_hold_key, spans_of_keys
 
     if not may_hold_key(text.encode("utf-8", "surrogatepass")):

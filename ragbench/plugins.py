@@ -112,7 +112,7 @@ def silenced(*names: str) -> Generator[None]:
             logger.setLevel(logging.CRITICAL + 1)
         yield
     finally:
-        # Each gets its own level back, also after an error.
+        # Each logger gets its own level back, also after an error.
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
 
@@ -150,7 +150,7 @@ def require(module: str, *, extra: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name == package or _is_absent(package):
             raise MissingExtraError(package, extra) from error
-        # It is installed and lacks another package, or a module of its own.
+        # The package is installed and lacks another package, or a module of its own.
         lacks = (error.name or "").partition(".")[0]
         if lacks == package:
             lacks = ""
@@ -237,7 +237,7 @@ def extra_problem(extra: str, begins: Callable[[str], None] | None = None) -> st
     except MissingExtraError as error:
         if extra != CORE:
             return str(error)
-        # No extra would bring it: its message names another command.
+        # No extra brings a package of the core: its message names another command.
         reason = str(error)
         if isinstance(error.__cause__, Exception):
             reason = _import_error(error.package, error.__cause__)

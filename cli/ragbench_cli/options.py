@@ -431,7 +431,7 @@ class RecordChoice(Record):
     def only(self) -> Only | None:
         """The filter that records of a source must pass by the options.
 
-        It is None where all are taken.
+        The filter is None where all records are taken.
         """
         # None, so that a source without a filter is read the quick way.
         if not (self.since or self.until or self.where):

@@ -348,7 +348,7 @@ class RagasJudge:
     def prepare(self, metric: Metric) -> str:
         """The digest of a metric's prompts, which are RAGAS' own, with its version.
 
-        Judgements are kept under it, so that another version of RAGAS judges anew.
+        Judgements are kept under this digest, so that another version of RAGAS judges anew.
         """
         return digest_of([self._version, *_prompt_parts(self._object(metric))])
 

@@ -152,7 +152,7 @@ def ranking_of(matched: Matched) -> Ranking:
     slots: list[tuple[int, ...]] = [()] * matched.chunks
     for match in matched.matches:
         slots[match.rank - 1] += (match.gold,)
-    # Only after all matches are placed, since ranks count the repeated chunks.
+    # Repeated chunks are taken out only now: the ranks of the matches count them.
     if matched.repeated:
         dropped = set(matched.repeated)
         slots = [slot for rank, slot in enumerate(slots, 1) if rank not in dropped]

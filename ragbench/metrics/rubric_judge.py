@@ -49,7 +49,7 @@ class RubricJudge:
     def prepare(self, metric: Metric) -> str:
         """The digest of the prompt with the metric's criterion: with other words it judges anew.
 
-        Judgements are kept under it.
+        Judgements are kept under this digest.
         """
         return digest_of([self._task_of(metric), self._schema.definition])
 

@@ -248,7 +248,8 @@ def _part_declines(part: str, part_before: str, languages: Sequence[str]) -> boo
             return False
     if _matches_any(core, "declines", languages):
         return True
-    # "From the texts it is unclear who won" declines only with its opening.
+    # Once more with the opening that `core` lacks: "From the texts it is unclear who won" declines
+    # only with it.
     if but is None and core != part and _matches_any(part, "declines", languages):
         return True
     if not _matches_any(core, "follows", languages):

@@ -53,7 +53,7 @@ def bare(word: str) -> str:
             letters.append(base)
         else:
             letters.append(letter)
-    # These three have no accent that the normal form would part off.
+    # ß, ø and ł have no accent that the normal form would part off.
     return "".join(letters).replace("ß", "ss").replace("ø", "o").replace("ł", "l")
 
 

@@ -251,7 +251,8 @@ class PairReader(PairModel):
         if self._logits is not None:
             columns = len(rows[self._logits])
             self._head = _head_by_labels(columns, _read_config(config).labels, str(model.parent))
-        # Neither logits of a pair nor both ends of a span: it answers nothing.
+        # Outputs that are neither logits of a pair nor both ends of a span: the model answers
+        # nothing.
         elif self._start is None or self._end is None:
             outputs: list[str] = []
             for name, row in zip(self.outputs, rows, strict=True):
@@ -386,7 +387,8 @@ class LoadedReader:
         try:
             self._model: Any = package.CrossEncoder(folder, device="cpu")
         except (ValueError, OSError) as error:
-            # Its messages may be pages long; 300 letters are any number that fits a few lines.
+            # The package's messages may be pages long; 300 letters are any number that fits a few
+            # lines.
             problem = " ".join(str(error).split())[:300]
             raise ConfigError(
                 f"sentence-transformers cannot load the model '{folder}': {problem}"

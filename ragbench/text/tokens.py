@@ -235,6 +235,6 @@ def _stem_of_word(word: str) -> str:
     if not hasattr(_local, "stemmer"):
         # By name, because the package has no types.
         _local.stemmer = importlib.import_module("Stemmer").Stemmer("english")
-        # Its own cache costs more than stemming does; `_tokens_of_run` has one.
+        # The stemmer's cache costs more than stemming does; `_tokens_of_run` has a cache.
         _local.stemmer.maxCacheSize = 0
     return str(_local.stemmer.stemWord(word))

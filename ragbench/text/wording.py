@@ -501,7 +501,7 @@ class _WordingReader:
             place = 1.0
         if self._follows_half(behind):
             number += 0.5
-            # A half is exact to its tenth, as 1.5 is.
+            # An amount with a half is exact to a tenth, as 1.5 is.
             place = 0.1
             behind += len(_AND_A_HALF)
             # The unit is before the half ("an hour and a half"), or behind it.
@@ -672,7 +672,7 @@ class _WordingReader:
         if lexeme.kind != "word" and lexeme.raw not in SIGN_WORDS:
             return None
         units = self._words.units
-        # As it is written before in small letters: "M" and "m" are two units.
+        # First as it is written, then in small letters: "M" and "m" are two units.
         for name in (lexeme.raw, lexeme.word, bare(lexeme.word)):
             if name in units:
                 return units[name]
@@ -731,7 +731,7 @@ class _WordingReader:
                 self._add_unit_words(end, behind)
                 self._spoken.append(rate(count, unit.size))
                 return behind
-        # Without a time it is a count of its own kind, which compares with "two times".
+        # Without a time behind it the count is an amount of "times", as "two times" is.
         self._spoken.append(Amount("times", value=count, number=count, place=1.0, step=1.0))
         return end
 

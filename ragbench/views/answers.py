@@ -93,7 +93,7 @@ def _word_parts(answers: AnswerCounts) -> Iterator[str]:
         yield f"{answers.right:,} {verb} with the reference"
     if answers.wrong:
         verb = "contradicts" if answers.wrong == 1 else "contradict"
-        # "it" needs the reference to be named before.
+        # "it" is clear only where the text before names the reference.
         reference = "it" if answers.right else "the reference"
         yield f"{answers.wrong:,} {verb} {reference}"
 
@@ -117,7 +117,7 @@ def _other_parts(answers: AnswerCounts) -> Iterator[str]:
     """
     if answers.undecided:
         yield f"{answers.undecided:,} cannot be told by words"
-    # Both kinds: declining is right where the question has no answer.
+    # All that declined, rightly or not: declining is right where the question has no answer.
     declined = answers.declined + answers.declined_rightly
     if declined:
         text = f"{declined:,} declined"
@@ -157,7 +157,7 @@ def _decider_sentence(answers: AnswerCounts, judge: str) -> str:
     if answers.by_label:
         parts.append(f"{answers.by_label:,} by label")
     if answers.by_judge:
-        # Beside labels the judge goes without its name, for a short sentence.
+        # Beside labels it is "judge" without the judge's name, for a short sentence.
         decider = "judge" if answers.by_label else name
         parts.append(f"{answers.by_judge:,} by {decider}")
     if answers.by_words:

@@ -168,7 +168,7 @@ def _significant_metrics(
     # The worse ones are read first.
     names_by_way: dict[str, list[str]] = {"worse": [], "better": [], "different": []}
     for metric in comparison.metrics:
-        # Labels of people decide it, in a line of its own.
+        # Labels of people decide this metric between the two runs, in a line of its own.
         if (metric.name, *pair) in corrections:
             continue
         for difference in metric.differences:
@@ -236,7 +236,7 @@ def change_lines(change: SystemChange, *, most: int = _MOST_CHANGES) -> Iterator
     Args:
         most: changes that are named.
     """
-    # Where one run lacks its origins, no other sentence holds.
+    # Where one run does not say what its system was made of, no other sentence holds.
     if change.unknown:
         yield f"unknown: {shown_line(change.unknown, longest=_LONGEST)}"
         return

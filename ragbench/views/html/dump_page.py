@@ -263,7 +263,7 @@ def _item_beside_earlier(
     probability_there = f"{before.answer_probability:.2f}"
     quotes: list[dict[str, str]] = []
     for quote in item["quotes"]:
-        # Each quote with its side, since the ids may be the same.
+        # Each quote names the dump that it is from, since chunks of both may have the same ids.
         quotes.append({"id": f"here, {quote['id']}", "text": quote["text"]})
     for chunk_id, text in before.quotes:
         quotes.append({"id": f"there, {chunk_id}", "text": text[:_LONGEST]})

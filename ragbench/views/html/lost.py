@@ -137,7 +137,7 @@ class LostCases:
                 cause = max(counts, key=counts.__getitem__)
                 members = [case for case in ungrouped if case.cause is cause]
                 group = self._group_values(cause, None, members, None)
-                # Others of the cause are in groups above.
+                # Other cases of this cause are in groups above.
                 if len(members) < lost_by_cause[cause]:
                     group["what"] = "in no other group"
                 yield group
@@ -200,7 +200,8 @@ class LostCases:
         """
         kind, value = "", ""
         description = ""
-        # How many cases have it, lost or not. Of a stage that is every case: nothing to compare.
+        # How many cases have what the members share, lost or not. Of a stage that is every case:
+        # nothing to compare.
         cases_with_key: int | None = None
         if key is not None:
             kind, value = key
@@ -293,7 +294,7 @@ def _command_for_group(cause: Cause, kind: str, value: str, members: Sequence[_L
     worst = min(members, key=lambda case: (*case.badness, case.id))
     command = f"ragbench explain RUN {shlex.quote(worst.id)}"
     if kind == "operator":
-        # It asks the RAG again with the dropped chunks put back: whether the operator is to blame.
+        # --replay asks the RAG again with the dropped chunks put back: is the operator to blame?
         command += " --replay"
     return command
 

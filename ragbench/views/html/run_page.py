@@ -109,7 +109,7 @@ class RunPage:
         if against is not None:
             self._kinds = {case.id: case.kind for case in against.changed}
         self._changed: dict[CaseKind, list[CaseRow]] = {}
-        """Of these cases those that the page has room for."""
+        """The cases that went another way and for which the page has room."""
         self._worst: dict[Cause, list[_PlacedCase]] = {}
         """The worst of the other cases by cause, in no order."""
         self._worst_size = 0
@@ -119,7 +119,7 @@ class RunPage:
         self._responses: Counter[tuple[bool, Answer]] = Counter()
         """How many cases with and without an answer got which kind of response."""
         self._confidences: list[tuple[float, bool]] = []
-        """How sure the system was of an answer, and whether it is right."""
+        """For each answer how sure the system was of it, and whether it is right."""
         self._lost = LostCases()
         self._metrics = metrics
 
