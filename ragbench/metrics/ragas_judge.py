@@ -108,8 +108,8 @@ class JudgeCalls:
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """The vectors of texts, which are also kept.
 
-        RAGAS asks for some again in code that cannot wait. An error is kept, too: RAGAS swallows
-        it.
+        RAGAS asks for some of these texts again in code that cannot wait, and then gets the kept
+        vectors. An error is kept, too: RAGAS swallows it.
         """
         if self.panel.embeddings is None:
             raise ConfigError(f"{self.purpose} needs a model for embeddings, and none is named")
@@ -279,7 +279,7 @@ class _Embeddings:
         """The vector of a text that was embedded before.
 
         Nothing can be awaited in this call of RAGAS. A text that was not embedded is a `KeyError`:
-        RAGAS then asks otherwise than was known here.
+        the installed RAGAS then embeds other texts than `RagasJudge` has embedded for it.
         """
         return ASKING.get().vectors[text]
 
@@ -316,7 +316,8 @@ class RagasJudge:
     def __init__(self) -> None:
         """Loads ragas, which takes seconds, and makes the objects through which its metrics ask.
 
-        Its metrics refuse a model that does not inherit from RAGAS' own classes.
+        RAGAS' metrics refuse a model that does not inherit from RAGAS' own classes, so that the
+        classes of the two models are made here.
         """
         self._ragas = import_ragas()
         require("pydantic", extra="llm")
@@ -424,7 +425,7 @@ class RagasJudge:
     async def _value(
         self, metric: Metric, ragas_metric: RagasMetric, row: Mapping[str, Any], calls: JudgeCalls
     ) -> float:
-        """The value that RAGAS' metric gives for a case. Its older classes are called otherwise.
+        """The value that RAGAS' metric gives for a case; RAGAS' older classes take it as a sample.
 
         A field that the case does not have is left out of the call.
 
@@ -449,8 +450,8 @@ class RagasJudge:
     def _object(self, metric: Metric) -> Any:
         """RAGAS' object of a metric, made once for all cases: it holds the prompts.
 
-        It is given the models through which it asks. RAGAS' warnings of its older interface, which
-        no user can change, are turned off.
+        The object is given the models through which RAGAS asks. RAGAS' warnings of its older
+        interface, which no user can change, are turned off.
 
         Raises:
             ConfigError: the installed RAGAS has no such metric.

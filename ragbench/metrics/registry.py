@@ -400,7 +400,7 @@ def _definition_at(place: str) -> MetricDefinition:
         )
     module, _, attribute = place.rpartition(":")
     if module.endswith(".py") and Path(module).is_absolute():
-        # Without the path to this folder, which is another one elsewhere.
+        # Without the path to the working directory, which is another one on another machine.
         path = Path(module)
         working_directory = Path.cwd()
         file = path.name

@@ -114,7 +114,8 @@ class _Head(NamedTuple):
         if len(row) == 1:
             return float(row[0])
         other_classes = np.delete(row.astype(np.float64), self.answer_class)
-        # The logarithm of a sum of exponentials, none of which overflows: all are at most 1.
+        # The logarithm of a sum of exponentials: less the highest, none is above 1 and none
+        # overflows.
         highest = float(other_classes.max())
         log_of_sum = float(np.log(np.exp(other_classes - highest).sum()))
         return float(row[self.answer_class]) - highest - log_of_sum

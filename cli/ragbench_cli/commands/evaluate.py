@@ -179,7 +179,7 @@ def _check_repeats(options: EvalOptions, rag: str | None) -> None:
 def _check_asking(options: EvalOptions) -> None:
     """Refuses limits on how the system is asked (time, calls, errors) that are out of range.
 
-    It is refused before the dataset is read, which may take long.
+    A wrong limit is refused before the dataset is read, which may take long.
     """
     # Written so that a number that is not one (nan) is refused as well: it is above nothing.
     timeout = options.asking.timeout
@@ -662,7 +662,8 @@ class _Opened:
         elif choice.rag is None or choice.rag == BASELINE:
             system = self.system.description
         asking = self.options.asking
-        # The order and the conditions below make the digest: with others every run has a new name.
+        # Order and conditions below make the digest: with another order every run would get a new
+        # name.
         identity: list[object] = [system, self.selection, asking.top_k]
         source_options = self._source_options()
         if source_options:

@@ -208,7 +208,8 @@ def _show_self_test(choice: ValidatorChoice, dataset: str, limit: int, *, json: 
 def _emitter(page: DumpPage | None, *, json: bool, text: bool) -> Callable[[ValidatedQuery], None]:
     """The function that takes each verdict as it comes, hands it to a page and prints it.
 
-    While a dump is judged, standard output is redirected, for what workers print.
+    The present standard output is handed over: while a dump is judged, it is redirected, for what
+    workers print.
     """
     return partial(_emit_verdict, page, sys.stdout, json, text)
 
