@@ -424,7 +424,7 @@ def _escaped_forms(value: str) -> set[str]:
     """
     from urllib.parse import quote, quote_plus
 
-    # The forms that JSON, URLs and shells give a secret; the text may be of any of them.
+    # One form for each kind of file and sign: the text that is masked may be of any kind.
     plain = {
         value,
         json.dumps(value)[1:-1],

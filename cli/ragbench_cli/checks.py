@@ -248,7 +248,7 @@ def installation_in_short(checks: Sequence[DoctorCheck]) -> Checks:
 
     They hold failures, versions, and the extras by name.
     """
-    # `check_installation` records the two names that are looked up here in every case.
+    # `check_installation` records each name that is looked up here in every case.
     by_name = {check.name: check for check in checks}
     # Failures first: they are why somebody runs doctor.
     short = Checks(check for check in checks if check.state == "failed")
@@ -559,7 +559,7 @@ async def _ask_rag(checks: Checks, rag: RAG, question: str) -> None:
     Args:
         checks: doctor's list, which gets the findings.
     """
-    # Of a RAG that only generates: it is asked without contexts.
+    # A RAG that only generates is asked without contexts.
     contexts: Sequence[str] = ()
     if "retrieval" in rag.families:
         # No digest and no limit: nothing of this is stored.

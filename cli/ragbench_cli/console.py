@@ -236,7 +236,7 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
         is_heeded = True
         return is_requested
 
-    # A thread of its own, since the main one may wait for a call.
+    # The end after a moment comes from a thread of its own: the main one may wait for a call.
     deadline = threading.Timer(_LAST_SECONDS, _interrupt, [threading.get_ident()])
     # The timer must not keep Python alive once the command is through.
     deadline.daemon = True

@@ -558,7 +558,7 @@ def main(arguments: Sequence[str]) -> int:
         except BaseException as error:  # noqa: BLE001  # exit code 1 would mean a failed judgement
             try:
                 return _exit_code_of(error, invocation)
-            except BrokenPipeError as no_reader:  # of the message
+            except BrokenPipeError as no_reader:  # while the message is written
                 return _exit_code_of(no_reader, invocation)
             except (OSError, ValueError):  # standard error is closed: nobody can be told
                 _drop_output()

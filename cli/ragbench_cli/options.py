@@ -318,7 +318,7 @@ def _complete_option(info: OptionInfo, field: str, kind: Any, panel: str) -> str
     Returns:
         The name of the option's parameter, and so of its environment variable.
     """
-    # Typer keeps the first name as a default.
+    # Typer keeps the first name in ``default``, and the others in ``param_decls``.
     names = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
     flag: str | None = None
     for name in names:

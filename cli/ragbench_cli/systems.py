@@ -122,7 +122,7 @@ def no_system(choice: SourceChoice, source: SourceInfo) -> ConfigError:
     corpus = ""
     if choice.corpus is not None:
         corpus = f" --corpus {shlex.quote(choice.corpus)}"
-    # Fields that were not read may be the answers.
+    # Notes on fields that were not read: one of these may hold the answers.
     field_notes = ""
     for note in (*source.notes, *source.all_hints):
         if "--field" in note:

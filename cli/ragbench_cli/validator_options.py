@@ -74,7 +74,8 @@ class ValidatorChoice(Record):
 
         if self.name != DEFAULT_VALIDATOR:
             return self
-        # Only local reads with a model: where its extra is missing, that is the error.
+        # Only the validator "local" takes a reader: where its extra is missing, that is an error,
+        # and no other validator is tried.
         name = default_validator() if self.reader is None else "local"
         return replace(self, name=name)
 

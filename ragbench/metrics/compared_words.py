@@ -36,8 +36,8 @@ def side_of_words(tokens: Sequence[str]) -> int:
         return 0
     # Each phrase ends with a space, so that "sure" does not begin "surely".
     beginning = " ".join(tokens[:_MOST_WORDS_OF_SIDE]) + " "
-    # Phrases come first: "of course not" begins with the "of course" of a yes. A no goes before a
-    # yes among phrases for that; of single words no one begins another.
+    # Phrases come first: "of course not" begins with the "of course" of a yes. So those for no are
+    # tried before those for yes; of single words none begins another.
     if beginning.startswith(phrases("no_phrases")):
         return -1
     if beginning.startswith(phrases("yes_phrases")):

@@ -156,7 +156,7 @@ class Expected(Record, dict=True):
             return None
         if not self._cited.names.isdisjoint(wanted_names(expectation.texts)):
             return True
-        # The wanted one is not found: sure only where what is cited has names.
+        # The expected document is not among them: sure only where all that is cited has names.
         if not self._cited.are_known:
             return None
         return False

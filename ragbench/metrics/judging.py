@@ -249,7 +249,7 @@ class JudgePlan:
                 for judgement in judgements
             )
             if not was_asked:
-                break  # the others would not be, either
+                break  # no judge needs to be asked about this case
         return JudgedCell(cell=mean_cell(cells), judgements=tuple(all_judgements))
 
     async def _verdict(
@@ -269,7 +269,7 @@ class JudgePlan:
             judgement = await self._scorers[metric.name].judge(metric, trace, models, repeat)
             judgements.append(replace(judgement, judge=name))
             if not judgement.steps and judgement.cell.status is not Status.FAILED:
-                break  # nobody was asked: it would be the same again
+                break  # no question was asked: another judging would be the same
         return tuple(judgements)
 
 

@@ -320,7 +320,7 @@ class _Column:
                 except BaseException as error:
                     if is_users_interruption(error):
                         raise
-                    value = error  # it becomes a cell
+                    value = error  # a failed cell is made of it
             # Only values of these types can be looked up: others may not be hashable.
             cell = cell_by_value.get(value) if type(value) in _PLAIN else None
             cells.append(cell or self._cell_of_value(value))

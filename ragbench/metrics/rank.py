@@ -133,7 +133,8 @@ def _ranking_of_slots(slots: tuple[tuple[int, ...], ...], grades: tuple[int, ...
     golds = tuple(sorted(grades, reverse=True))
     if is_regular:
         return _regular_ranking(tuple(chunk_grades), golds)
-    # Nobody can gain more than these chunks do, and each gold context that none of them holds.
+    # No ranking gains more than these chunks, best first, and each gold context that none of them
+    # holds.
     ideal = [gain for gain in gains if gain != UNJUDGED]
     for gold, grade in enumerate(grades):
         if gold not in first_ranks:

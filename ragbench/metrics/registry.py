@@ -203,7 +203,7 @@ def parse_metric(given: MetricLike, *, rubrics: Mapping[str, str] = _NO_RUBRICS)
     if isinstance(given, Metric):
         return given
     if isinstance(given, str) and given.startswith(RUBRIC):
-        from ragbench.metrics.rubric import parse_rubric  # of few runs
+        from ragbench.metrics.rubric import parse_rubric  # late: few runs have a rubric
 
         return parse_rubric(given, rubrics)
     if isinstance(given, str):

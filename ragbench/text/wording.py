@@ -312,7 +312,7 @@ class _WordingReader:
         if word in words.times:
             return self._read_times(position, words.times[word], end)
         if word in words.rates:
-            # A rate such as "weekly" has no number: it is once in that time.
+            # A rate such as "weekly" has no number: it means once in that time.
             self._tokens.append(lexeme.word)
             self._spoken.append(rate(1.0, words.rates[word]))
             return end

@@ -166,7 +166,8 @@ def _question_lines(
         yield turn.role, shown_line(turn.text, longest=longest)
     yield "question", shown_line(row.query, longest=longest)
     cause = row.attribution.cause.label
-    # Named where it was not the usual comparison of words.
+    # Named where people, a judge or the words had to decide; other causes follow from the data
+    # alone.
     if row.attribution.decided_by in JUDGING:
         cause += f" (by {row.attribution.decided_by.value})"
     yield "cause", shown_line(f"{cause}: {row.attribution.detail}", longest=longest)

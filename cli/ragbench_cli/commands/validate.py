@@ -311,7 +311,7 @@ def _demanded_shares(options: ValidateOptions) -> Demands:
         ("--min-relevant", options.min_relevant),
         ("--max-malformed", options.max_malformed),
     ]
-    # For the check of the range alone: `Demands` takes them by rating.
+    # Shares of ratings are added for the check of the range alone: `Demands` takes them by rating.
     shares += [("--min-quality", least_share) for least_share in quality.values()]
     for name, share in shares:
         if share is not None and not 0 <= share <= 1:

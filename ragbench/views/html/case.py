@@ -292,7 +292,8 @@ def _cause_html(row: CaseRow) -> Iterator[str]:
     # An estimate is marked, as it may be wrong for a single case.
     if attribution.basis in ESTIMATES:
         yield " (estimated)"
-    # Words are the usual decider, and go without saying.
+    # Named where people, a judge or the words had to decide; other causes follow from the data
+    # alone.
     if attribution.decided_by in JUDGING:
         yield f" Answer {attribution.answer.value} by {attribution.decided_by.value}"
         if attribution.reason:

@@ -168,7 +168,8 @@ class LostCases:
                 continue
             cause, key = way
             kind, _ = key
-            # What more than half of all cases have tells nothing, unless the system did it.
+            # What more than half of all cases share tells nothing, unless it is a stage or operator
+            # of the system.
             if kind not in _OF_STAGES and not self._is_rare(key):
                 continue
             # Lost cases outside of the group, and all cases outside: their rate is what to expect
