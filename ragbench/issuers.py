@@ -266,7 +266,7 @@ def _keys_in_run(text: str, start: int, end: int, *, is_message: bool) -> Iterat
         sign = _BETWEEN_WORDS.search(text, start, end)
         word_end = end if sign is None else sign.start()
         word = text[start:word_end]
-        furthest_end = start  # of all that has a key's form
+        furthest_end = start  # of all matches of a key's form that begin here
         for shape in shapes.beginning_with(word):
             match = shape.pattern.match(text, start)
             if match is None:

@@ -77,9 +77,8 @@ def is_secret(name: str) -> bool:
         [True, True, False, False]
     """
     words = [word.lower() for word in _WORDS.findall(name)]
-    if not words or words[-1] in _name_words(
-        "place"
-    ):  # api_key_file is where it is, and not the key
+    # api_key_file says where the key is, and is none.
+    if not words or words[-1] in _name_words("place"):
         return False
     if not _name_words("secret").isdisjoint(words) or words[-1] in _name_words("secret_at_end"):
         return True
@@ -158,7 +157,7 @@ def _masked(text: str, spans: Iterable[tuple[int, int]]) -> str:
     parts: list[str] = []
     masked_to = 0  # all before this position is in the parts
     for start, end in ordered_spans:
-        if start >= masked_to:  # else it overlaps with the one before
+        if start >= masked_to:  # else the span overlaps with the one before
             parts.append(text[masked_to:start])
             parts.append(MASK)
         masked_to = max(masked_to, end)

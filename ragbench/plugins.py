@@ -564,7 +564,7 @@ def _module_of_file(file: Path) -> types.ModuleType:
         if getattr(loaded, "__file__", None) == str(file):
             if _VERSIONS.get(file, version) == version:
                 return loaded
-            break  # edited since, as in a notebook
+            break  # the file was edited since, as in a notebook
         name = f"{name}_"
     loader = _LoaderWithoutCache(name, str(file))
     spec = importlib.util.spec_from_file_location(name, file, loader=loader)
@@ -647,7 +647,7 @@ def is_users_interruption(error: BaseException) -> bool:
     """
     if not isinstance(error, KeyboardInterrupt):
         return False
-    import signal  # hardly ever does anybody press it
+    import signal  # late: few runs are interrupted
     import threading
 
     if threading.current_thread() is not threading.main_thread():

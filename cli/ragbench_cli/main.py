@@ -195,7 +195,7 @@ def _read_number(
     try:
         return typers_reader(context, value)
     except Exception as error:
-        if not hasattr(error, "format_message"):  # none of Typer's errors of usage
+        if not hasattr(error, "format_message"):  # not one of Typer's errors of usage
             raise
         from ragbench_cli.usage import number_text
 
@@ -629,7 +629,7 @@ def _drop_output() -> None:
     Python would else flush into a closed pipe at its end, and print an error.
     """
     for stream in (sys.stdout, sys.stderr):
-        with suppress(ValueError):  # it is not a file, or not an open one
+        with suppress(ValueError):  # the stream is not a file, or not an open one
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -212,7 +212,7 @@ def _column_width(columns: Sequence[str], rows: Sequence[Sequence[Cell]], index:
         if isinstance(cell, str):
             text = cell
         else:
-            text, _ = cell  # its style
+            text, _ = cell  # the second part is the style
         width = max(width, cell_len(shown_text(text)))
     return width
 

@@ -94,7 +94,7 @@ class Opened(NamedTuple):
             dense = cast("DenseStrategy", self.strategy("dense"))
         else:
             sparse = self.strategy("sparse")
-        if self.name == "sparse":  # no search by vectors, no effort of one
+        if self.name == "sparse":  # effort is a setting of searches by vectors
             effort = NORMAL
         return TunedCollection(
             dense=dense,

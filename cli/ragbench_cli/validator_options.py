@@ -110,7 +110,7 @@ def validator_maker(
     if choice.name == "cascade":
         # The defaults first, so that the user's own arguments replace them.
         settings = {"first": "lexical", "second": "llm", **settings}
-    if '"llm"' not in json.dumps(settings):  # in a cascade at any depth
+    if '"llm"' not in json.dumps(settings):  # a cascade may hold it at any depth
         yield partial(build_validator, settings), True
         return
     opened: AbstractContextManager[ChatModel]

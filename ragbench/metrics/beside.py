@@ -39,7 +39,7 @@ def root(word: str) -> str:
     `stem`. Another result for any answer needs a higher version of ``answer_correct``.
     """
     word_root = "".join(tokenise(word))
-    if not word_root:  # of a mark alone
+    if not word_root:  # the word is a mark alone
         return word
     return word_root
 
@@ -112,7 +112,7 @@ class Beside:
         """
         common = word_list("common")
         is_shouted = self.response.isupper() or self.reference.isupper()
-        if is_shouted:  # capitals show no names there
+        if is_shouted:  # in a text that is all capitals they show no names
             return common
         text = f"{self.reference} {self.response} {self.query}"
         names = {name.lower() for name in _CAPITALS.findall(text)}

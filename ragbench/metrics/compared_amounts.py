@@ -94,7 +94,7 @@ def _amount_in_answer(beside: Beside, amount: Amount) -> Agreement:
         return Agreement.SAME
     if _is_same_as_asked(beside, amount, candidates):
         return Agreement.SAME
-    if is_same:  # but in percent
+    if is_same:  # the same number, and one of the two is in percent
         if _asked_unit(beside.query).is_percent:
             return Agreement.UNCLEAR
         return Agreement.DIFFERENT
@@ -408,7 +408,7 @@ def _is_other_year(beside: Beside) -> bool:
     if len(right_years) == 2:
         begin, end = sorted(right_years)
         if any(begin < year < end for year in answer_years):
-            return False  # within "1135-1154"
+            return False  # a year within the reference's span, as "1135-1154"
     return right_years.isdisjoint(answer_years)
 
 

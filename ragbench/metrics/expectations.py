@@ -307,7 +307,7 @@ def _is_inside(text: str, end: int, step: int) -> bool:
         has_decimals = outer in ".," and beyond.isdigit()
         return outer.isdigit() or has_decimals
     if unicodedata.category(outer).startswith("M"):
-        return True  # an accent of the letter before it
+        return True  # the outer sign is an accent of the inner letter
     return _is_of_word(inner) and _is_of_word(outer)
 
 

@@ -119,7 +119,7 @@ def step_of(reply: Reply[Any], asked: str, answer: Any, quotes: Sequence[Quote] 
     """
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    if reply.usage.reported:  # else nobody counted them, and 0 would be wrong
+    if reply.usage.reported:  # else tokens were not counted, and 0 would be wrong
         prompt_tokens = reply.usage.prompt_tokens
         completion_tokens = reply.usage.completion_tokens
     return JudgeStep(
@@ -239,7 +239,7 @@ class JudgePlan:
         # Without a panel the one model judges, which needs no name.
         jurors = panel.jurors or (("", panel),)
         all_judgements: list[Judgement] = []
-        cells: list[Cell] = []  # one a juror
+        cells: list[Cell] = []  # one for each judge
         for name, models in jurors:
             judgements = await self._verdict(metric, trace, name, models)
             all_judgements += judgements

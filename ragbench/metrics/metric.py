@@ -196,7 +196,7 @@ def definitions_in(module: Mapping[str, Any]) -> tuple[MetricDefinition, ...]:
     definitions: list[MetricDefinition] = []
     for value in module.values():
         if getattr(value, "__module__", None) != module["__name__"]:
-            continue  # imported from another one
+            continue  # imported from another module
         definition = definition_of(value)
         if definition is not None:
             definitions.append(definition)
@@ -373,7 +373,8 @@ class _Signature:
         """
         try:
             hints = get_type_hints(self.function, include_extras=True)
-        except (NameError, TypeError, AttributeError):  # of what is imported for checkers alone
+        # Annotations may name what only type checkers import.
+        except (NameError, TypeError, AttributeError):
             hints = {}
         for keyword in self.keywords:
             if keyword.name == cutoff:

@@ -170,7 +170,7 @@ class _Column:
         """
         self.definition = metric.definition
         formula = metric.definition.formula
-        if formula is None:  # made by hand: `computable` gives none such
+        if formula is None:  # `computable` gives a formula to all metrics that have a function
             raise ConfigError(f"'{metric.name}' has no function that computes it")
         if formula.prepare is not None:
             formula.prepare()
@@ -415,7 +415,7 @@ def _as_float(value: object) -> float | None:
     """
     if isinstance(value, Decimal):
         return float(value)
-    item: Any = getattr(value, "item", None)  # of NumPy, torch
+    item: Any = getattr(value, "item", None)  # numbers of NumPy and torch have this method
     try:
         plain = value
         if callable(item) and not isinstance(value, Real):
@@ -425,7 +425,7 @@ def _as_float(value: object) -> float | None:
         return float(plain)
     except OverflowError:
         return inf
-    except (TypeError, ValueError, RuntimeError):  # of several numbers
+    except (TypeError, ValueError, RuntimeError):  # an array of several numbers is no number
         return None
 
 
@@ -454,7 +454,7 @@ def reads_texts(definition: MetricDefinition) -> bool:
 
     A recorded ranking may have ids and no texts: only metrics that need the texts are then skipped.
     """
-    if definition.formula is None:  # a judge reads what it is shown
+    if definition.formula is None:  # a judge reads all parts of a case that the metric needs
         return Need.RETRIEVED_CONTEXTS in definition.needs
     return not _TEXTS.isdisjoint(definition.formula.arguments)
 

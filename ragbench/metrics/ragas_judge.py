@@ -418,7 +418,8 @@ class RagasJudge:
         if isinstance(problem, NothingToJudgeError):
             return Cell.skipped(str(problem))
         failure = Failure.of(problem, stage="score")
-        if isinstance(problem, LLMError):  # its message says all; a traceback a cell says no more
+        # Its message says all: a traceback in each cell would say no more.
+        if isinstance(problem, LLMError):
             failure = replace(failure, cause=None, traceback=None)
         return Cell.failed(failure)
 

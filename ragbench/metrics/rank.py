@@ -78,7 +78,7 @@ class Ranking(Record, kw_only=False, eq=False):
         if self.ranks is None:
             return Ranking(grades, self.golds, grades, self.ideal)
         gains: list[int] = []
-        new_ranks: dict[int, int] = {}  # by the ranks so far
+        new_ranks: dict[int, int] = {}  # each new rank by the rank so far
         for rank, grade in enumerate(self.grades, 1):
             if grade >= 0:
                 # A chunk that repeats a gold context brings nothing, and keeps its place.

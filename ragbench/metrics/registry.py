@@ -435,7 +435,7 @@ def _formula_digest(function: Callable[..., Any]) -> str:
 
     Taken once, right after the function was loaded: the code that runs is the code that counts.
     """
-    from ragbench.ledger.identity import imported_sources  # of users' metrics alone
+    from ragbench.ledger.identity import imported_sources  # late: only metrics of users need it
 
     plain = inspect.unwrap(function)
     own = described(function)

@@ -266,7 +266,7 @@ def _aggregate_score(metric: Metric, values: Sequence[float]) -> float | None:
     definition = metric.definition
     is_own_and_stored = definition.formula is None and not definition.digest
     if is_own_and_stored:
-        from ragbench.metrics.registry import computable  # of stored metrics alone
+        from ragbench.metrics.registry import computable  # late: only stored metrics need it
 
         try:
             definition = computable(metric).definition
@@ -277,7 +277,7 @@ def _aggregate_score(metric: Metric, values: Sequence[float]) -> float | None:
     aggregate = definition.formula.aggregate
     try:
         accepted_names = {*inspect.signature(aggregate).parameters}
-    except ValueError:  # max() has none that can be seen
+    except ValueError:  # Python's own functions, as max(), may show no signature
         accepted_names = set[str]()
     # The function is given the parameters of the metric that it has a parameter for.
     arguments: dict[str, Any] = {}

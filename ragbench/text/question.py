@@ -271,7 +271,7 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
         if not query_tokens.isdisjoint(tokens):
             continue  # the question says it itself
         nearness = _nearness(span, words, query_places)
-        # Of equally near ones the first: `>` keeps it.
+        # Of parts that are equally near the first one: `>` keeps it.
         if best_span is None or nearness > highest:
             best_span = span
             highest = nearness
@@ -299,7 +299,7 @@ def _words_with_places(sentence: str) -> list[_Word]:
             words.append(_Word(place, piece))
             place += 1
         else:
-            # As if so many words were between.
+            # A comma counts as so many words between.
             place += _COMMA_WORDS
     return words
 

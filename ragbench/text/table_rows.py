@@ -71,7 +71,7 @@ def rows_in(text: str, place: Span) -> Sequence[TableRow]:
     stretch = text[place.start : place.end]
     beginnings = list(_HTML_ROW.finditer(stretch))
     if not beginnings:
-        beginnings = list(re.finditer(r"(?m)^.", stretch))  # of each line
+        beginnings = list(re.finditer(r"(?m)^.", stretch))  # the beginning of each line
     rows: list[TableRow] = []
     for beginning in beginnings:
         position = place.start + beginning.start()

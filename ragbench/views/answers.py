@@ -173,7 +173,7 @@ def corrected_share(corrections: Sequence[Correction]) -> Correction | None:
     """
     for metric in (*JUDGED_RIGHT, WORDS_RIGHT):
         for correction in corrections:
-            is_of_run = len(correction.runs) < 2  # of two it is their difference
+            is_of_run = len(correction.runs) < 2  # a correction of two runs is of their difference
             if correction.metric == metric and is_of_run and correction.interval is not None:
                 return correction
     return None
@@ -220,7 +220,7 @@ def _label_advice(report: Report, answers: AnswerCounts, *, with_command: bool) 
         return ""
     number = min(_ENOUGH, answers.answers)
     advice = f"label {number} for the share of right ones"
-    if number == _ENOUGH:  # of fewer answers nothing is known beforehand
+    if number == _ENOUGH:  # how sure fewer labels are is not known beforehand
         advice += " (about ±10 points)"
     if with_command:
         advice += f", with: ragbench label RUN -m {correctable[0]} -n {number}"

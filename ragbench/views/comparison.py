@@ -103,7 +103,7 @@ def difference_cells(metric: MetricComparison, difference: Difference) -> Differ
         after = metric.figure_of(difference.second).score
     first, second, change = movement_cells(before, after, metric.unit)
     if not difference.cases:
-        change = "-"  # of means over other cases there is none
+        change = "-"  # means over different cases have no difference
     cases = paired_cases_text(
         difference.cases,
         difference.cases_only_first,

@@ -370,7 +370,7 @@ def _response_lines(case: CaseDifference) -> Iterator[tuple[str, str]]:
         if case.response_before is not None:
             yield "answer", f"the same: {old}"
         return
-    if case.stages_before:  # a baseline file does not say
+    if case.stages_before:  # a baseline file holds no stages of a case
         yield case.first, old
     yield case.second, new
 

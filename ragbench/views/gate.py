@@ -418,7 +418,7 @@ def github_annotations(verdict: GateResult) -> str:
         for check in checks[:_MOST_ANNOTATIONS]:
             level = _LEVELS[colour]
             if verdict.outcome is GateOutcome.PASSED and not check.is_warning:
-                level = _LEVELS["green"]  # chance explains it: it is open, and nothing to act on
+                level = _LEVELS["green"]  # chance may explain the loss: nothing to act on
             annotations.append(annotation(level, f"ragbench {check.name}", check.reason))
     return "".join(annotations)
 

@@ -250,7 +250,7 @@ def _metrics_sections(summaries: Sequence[Summary]) -> Iterator[Section]:
             if count:
                 cases = f"{count:,}"
             reason_rows.append((metrics, reason, cases))
-            metrics = ""  # they stand in the first of their rows alone
+            metrics = ""  # only the first row of the group names the metrics
     yield Section(title="Not measured", columns=("metric", "why", "cases"), rows=reason_rows)
 
 
@@ -701,7 +701,7 @@ def _panel_remarks(line: JudgeLine) -> Iterator[str]:
         yield remark
     for pair in line.pairs:
         # Without a case that both judged there is no agreement to name.
-        if pair.same is None:  # they share no case
+        if pair.same is None:  # the two judges share no case
             continue
         cases = counted(pair.cases, "case")
         remark = (

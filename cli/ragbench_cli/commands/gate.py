@@ -117,7 +117,7 @@ def command(options: GateOptions, output: GateOutput) -> None:
     except RagbenchError as error:
         # After Ctrl-C the same command continues: it writes the files then.
         if not isinstance(error, InterruptedRunError):
-            with suppress(RagbenchError):  # where that cannot be written either
+            with suppress(RagbenchError):  # where the problem cannot be written either
                 _write_problem(output, str(error))
         raise
     if output.junit is not None:

@@ -143,7 +143,7 @@ class _DocumentBar:
         The number of all documents comes later, by `set_total`.
         """
         self._bars = bars
-        # 0 is not known yet.
+        # 0 as long as the number of documents is not known.
         self._total = 0
 
     def advance(self, *, documents: int, **_: int) -> None:
@@ -187,7 +187,7 @@ def _collection_name(source: str) -> str:
     """
     path = Path(source)
     name = path.name.split(".")[0]
-    if not name:  # of "." and ".."
+    if not name:  # the paths "." and ".." have no name
         name = path.resolve().name
     if name in ("corpus", "documents"):  # as many datasets call theirs: the folder tells more
         name = path.resolve().parent.name

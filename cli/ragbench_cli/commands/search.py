@@ -206,7 +206,7 @@ def _why_nothing(settings: RetrievalSettings) -> str:
     reasons = "no chunk's vector scores 0 or more, the score of an unrelated text"
     if settings.strategy == "hybrid":
         reasons += f", and {no_word}"
-    # Below every cosine: nothing is left out then.
+    # -9 is below every cosine: no result is left out then.
     return f"No results: {reasons}. --score-threshold -9 shows the nearest anyway."
 
 

@@ -613,7 +613,7 @@ def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None,
         None,
         [_comparable_word(word) for word in first_words],
         [_comparable_word(word) for word in second_words],
-        autojunk=False,  # it takes frequent words for noise
+        autojunk=False,  # which would take frequent words for noise
     )
     first_parts: Parts = []
     second_parts: Parts = []

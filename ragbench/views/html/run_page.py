@@ -418,7 +418,7 @@ def _comparison_values(against: Against) -> dict[str, Any]:
     Each entry is a name in the template. Cases that were edited or are in one run alone are
     counted: they are not compared.
     """
-    from ragbench.core.comparison import CaseKind  # few pages have one
+    from ragbench.core.comparison import CaseKind  # late: few pages compare with a run
     from ragbench.views.comparison import counts_text
 
     not_compared: list[str] = []
