@@ -322,7 +322,7 @@ def _installed_and_missing(packages: Iterable[str]) -> tuple[list[str], list[str
     installed: list[str] = []
     missing: list[str] = []
     for package in packages:
-        # Metadata are read, and the package is not imported: that may end Python.
+        # Metadata are read, and the package is not imported: an import may end Python.
         try:
             installed.append(f"{package} {version(package)}")
         except PackageNotFoundError:

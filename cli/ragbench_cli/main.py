@@ -107,7 +107,8 @@ class _OptionReader(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
-            # The parser does not know whose options it reads; `usage_text` needs it.
+            # The parser does not know which command's options it reads: `usage_text` needs the
+            # context.
             if getattr(error, "ctx", ctx) is None:
                 vars(error)["ctx"] = ctx
             raise

@@ -134,8 +134,8 @@ def _is_same_as_asked(beside: Beside, amount: Amount, candidates: Sequence[Amoun
 def _is_number_of_percentage(beside: Beside, amount: Amount) -> bool:
     """Whether a fraction of the reference is in the answer only as a percentage: .05 as .05 %.
 
-    The two are a hundredfold apart, though their figures are the same. Without it, a wrong answer
-    by the factor 100 would count as right.
+    The two are a hundredfold apart, though their figures are the same. Without this check an answer
+    that is wrong by the factor 100 would count as right.
 
     Args:
         amount: of the reference.
@@ -503,7 +503,7 @@ class _Asked(Record):
 def _asked_unit(query: str) -> _Asked:
     """The scale and unit that a question asks for, read once for all answers to it.
 
-    Without it "74" would be another amount than the "$74 million" of a reference.
+    Without the scale "74" would be another amount than the "$74 million" of a reference.
     """
     lower = query.lower()
     scale = 1.0

@@ -279,7 +279,7 @@ class _Column:
                 return cell
             if cell.value is not None:
                 cell_by_value[cell.value] = cell
-        # None has a value: the first skip is as good a reason as any other.
+        # No answer has a value: the first skip is as good a reason as any other.
         if not cell_by_value:
             return cells[0]
         if self.definition.direction is Direction.LOWER:

@@ -259,7 +259,7 @@ class _LLM:
     def generate(self, prompt: str, response_model: type[Any]) -> Any:
         """Refuses a call that blocks.
 
-        RAGAS makes one only where no event loop runs; its models must have the method.
+        RAGAS makes such a call only where no event loop runs, and wants the method in each model.
         """
         raise RuntimeError("this judge answers coroutines only")
 

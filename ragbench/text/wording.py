@@ -428,15 +428,15 @@ class _WordingReader:
     def _is_part(self, word: str, number: float) -> bool:
         """Whether a word behind a number names parts of a whole: "thirds" behind 2.
 
-        "5 thirds" is one, "5 third" an ordinal.
+        "5 thirds" names parts, "5 third" has an ordinal.
 
-        Args:
-            number: before the word; of one part or several the word has another form.
+        Args: number: before the word, which has one form for one part (third) and another for
+        several (thirds).
         """
         words = self._words
         if word not in words.fractions or word in words.numbers:
             return False
-        if word == "quarters" and number > 3:  # quarters of a year
+        if word == "quarters" and number > 3:  # "4 quarters" are of a year
             return False
         return number == 1 or word.endswith("s")
 
@@ -918,7 +918,7 @@ class _WordingReader:
 def _is_day(lexeme: Lexeme) -> bool:
     """Whether a piece beside a month may be its day: a number of one or two digits, up to 31.
 
-    "May 1998" and "May 500" name none.
+    "May 1998" and "May 500" name no day.
     """
     if lexeme.kind != "number" or not lexeme.raw.isdecimal():
         return False

@@ -32,7 +32,7 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
         "counter": {"name": ablation.counter, "is_estimate": ablation.is_estimate},
         "compared_with": ablation.variants[0].name,
         **values_of(ablation, "family keep"),
-        # Of a run without gold no best order is known.
+        # Empty for a run without gold, whose best order is not known.
         "ceiling": dict(zip(metrics, ablation.ceiling, strict=False)),
         "generator": ablation.generator,
         "variants": [_variant_object(variant) for variant in ablation.variants],
@@ -145,7 +145,7 @@ def _cost_table(ablation: Ablation) -> Section:
     """
     rows: list[Sequence[object]] = []
     for variant in ablation.variants:
-        # A time of an earlier variant would be a figure of other work.
+        # The time of the earlier variant whose scores are reused would be a figure of other work.
         times = ("reused", "reused")
         if not variant.reused_scores:
             times = (_time_text(variant.seconds_p50), _time_text(variant.seconds_p95))

@@ -60,14 +60,15 @@ class DumpPage:
         self.earlier = earlier
         # For each query the rank of its first relevant chunk; None where it has none.
         self._ranks: list[int | None] = []
-        # The same of the earlier dump, for the queries in both.
+        # The ranks in the earlier dump, for the queries that are in both.
         self._earlier_ranks: list[int | None] = []
-        # Chunks of the longest list, how far the curve goes.
+        # The number of chunks of the longest list, which is how far the curve goes.
         self._longest = 0
         # The worst queries so far, each with its probability; cut now and then to those shown.
         self._worst: list[_Shown] = []
         self._changed: dict[bool, list[_Shown]] = {False: [], True: []}
-        """By whether the answer is present now."""
+        """Queries whose verdict is another one than in the earlier dump, by whether the answer is
+        present now."""
 
     def add(self, query_id: str, query: str, outcome: Outcome[Verdict]) -> None:
         """Takes in the verdict on a query of the dump.

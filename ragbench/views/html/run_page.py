@@ -553,7 +553,8 @@ def _axis_ends(summary: Summary, values: Sequence[float]) -> tuple[float, float]
     if end is None:
         end = max(values, default=1.0)
     if definition.aggregate is not None:
-        # A figure that is no mean of its values, such as ECE, is one of its own size.
+        # A figure that is no mean of its values, such as ECE, is a size: its axis begins at 0 or
+        # above.
         start = max(start, 0.0)
     if summary.score is not None:
         start = min(start, summary.score)
