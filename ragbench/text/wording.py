@@ -430,8 +430,9 @@ class _WordingReader:
 
         "5 thirds" names parts, "5 third" has an ordinal.
 
-        Args: number: before the word, which has one form for one part (third) and another for
-        several (thirds).
+        Args:
+            number: before the word, which has one form for one part (third) and another for
+                several (thirds).
         """
         words = self._words
         if word not in words.fractions or word in words.numbers:

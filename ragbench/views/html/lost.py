@@ -197,7 +197,7 @@ class LostCases:
 
         Args:
             key: what all of the members share; None where that is the cause alone.
-            excess: how many more they are than at the rate of all other cases.
+            excess: how many more the members are than at the rate of all other cases.
         """
         kind, value = "", ""
         description = ""
