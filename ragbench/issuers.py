@@ -139,7 +139,7 @@ class _Shapes:
         """
         shape = _Shape(entry)
         if "holds" in entry:
-            # ":AA" of a key with a colon: the run of its end begins with "AA".
+            # Runs hold no signs: of ":AA", in a key with a colon, only "AA" can be looked for.
             parts = re.findall(f"[{_CHARACTERS}]+", entry["holds"])
             # The longest part: a short one would be in many texts.
             self.by_part.append((max(parts, key=len), shape))

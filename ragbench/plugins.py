@@ -641,9 +641,10 @@ def _looks_like_rag(value: object) -> bool:
 def is_users_interruption(error: BaseException) -> bool:
     """Whether the user has pressed Ctrl-C; the user's code may raise KeyboardInterrupt as well.
 
-    A handler of signals runs in the main thread alone. One in Python is where the error was raised;
-    of Python's own handler, in C, there is no trace. Ctrl-C ends a run; a KeyboardInterrupt that a
-    RAG raises is a failure like any other.
+    A handler of signals runs in the main thread alone. A handler that is written in Python is the
+    frame that raised the error. Python's own, in C, leaves no frame: then every KeyboardInterrupt
+    of the main thread counts as the user's. Ctrl-C ends a run; one that a RAG raises is a failure
+    like any other.
     """
     if not isinstance(error, KeyboardInterrupt):
         return False

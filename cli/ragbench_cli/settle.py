@@ -234,9 +234,9 @@ class Asking:
         A finished run in the folder is read, so that an interrupted command does not ask twice.
 
         Args:
-            name: of the folder of its run in that folder.
+            name: the name of the run's folder within ``home``.
             place: where the system is at home.
-            like: the run that it made before: the system must still be the same.
+            like: an earlier run of the system, which must still be the same.
         """
         out = home / name
         # An unfinished one is continued by the same command, from its journal.

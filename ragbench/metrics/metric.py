@@ -218,7 +218,8 @@ class _Signature:
         a text under ``Args:`` explains each of these.
 
         Raises:
-            ConfigError: the function takes ``*args`` or ``**kwargs``, is a coroutine, or is no function.
+            ConfigError: the function takes ``*args`` or ``**kwargs``, is a coroutine, or is no
+                function.
         """
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)

@@ -344,7 +344,7 @@ def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
     There is one for each pair of runs, over the cases that both measured. A metric of which no
     difference can be computed has one row, with each run's own figure.
     """
-    # A dash in each column of a pair.
+    # A dash in each column of a pair; the loop below has nothing to do then.
     if not metric.differences:
         scores = [number_text(figure.score, metric.unit) for figure in metric.figures]
         yield (metric.name, *scores, "-", "-", Markup(), "-", "-", "-")
