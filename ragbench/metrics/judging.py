@@ -174,7 +174,7 @@ class JudgePlan:
         # Metrics of one scorer share its object, so that its package is loaded once.
         targets = dict.fromkeys(metric.definition.scorer for metric in metrics)
         loaded: dict[str, JudgeScorer] = {place: load_attribute(place)() for place in targets}
-        # By metric, as a judgement is asked for by it.
+        # The scorer of each metric, by the metric's name.
         self._scorers = {metric.name: loaded[metric.definition.scorer] for metric in metrics}
         self.prompts = {
             metric.name: self._scorers[metric.name].prepare(metric) for metric in metrics

@@ -166,7 +166,7 @@ async def _scores_of_class(cls: str, rows: Sequence[Mapping[str, Any]]) -> Value
     values: Values = []
     for row in rows:
         if cls == "NonLLMContextRecall" and not row["retrieved_contexts"]:
-            values.append(0.0)  # RAGAS takes the largest of no similarities, and raises
+            values.append(0.0)  # RAGAS would take the largest of no similarities, and raise
             continue
         try:
             value = float(await instance.single_turn_ascore(make_sample(**row)))

@@ -314,7 +314,7 @@ class RagasJudge:
     """
 
     def __init__(self) -> None:
-        """Loads ragas, which takes seconds, and makes the objects through which its metrics ask.
+        """Loads ragas, which takes seconds, and makes the objects through which RAGAS' metrics ask.
 
         RAGAS' metrics refuse a model that does not inherit from RAGAS' own classes, so that the
         classes of the two models are made here.

@@ -189,7 +189,8 @@ def _pattern_of_runs(normal: str) -> re.Pattern[str]:
     """
     if normal.isascii():
         return _ASCII
-    # Not compiled before a text needs them, which takes milliseconds; `re` keeps them.
+    # These two take milliseconds to compile: that waits for a text that needs them; `re` keeps
+    # both.
     if re.search(_NEEDS_CARE, normal):
         return re.compile(_CAREFUL)
     return re.compile(_PLAIN)

@@ -137,7 +137,7 @@ def wording(text: str) -> Wording:
         # Short texts are read whole: they may be a reference, whose identifiers count.
         if names_nothing and len(words) > _MOST_WORDS_READ_WHOLE:
             return Wording(words, (), ())
-    # After the quick way: Chinese numbers are beyond ASCII.
+    # Behind the quick way, which only texts in ASCII take: Chinese numbers are never in ASCII.
     plain = han_numbers_in_digits(plain)
     plain = _HALF_OF_DAY_WITH_POINTS.sub(r"\1m", plain)
     reader = _WordingReader(lexemes(plain))

@@ -82,7 +82,8 @@ class DumpPage:
         self._longest = max(self._longest, len(verdict.relevance))
         item = _query_item(query_id, query, verdict)
         self._worst.append((verdict.answer_probability, item))
-        # A dump may have millions of queries. Not at each of them: to sort them takes time.
+        # A dump may have millions of queries: the list is cut now and then. Each cut sorts it,
+        # which takes too long to do at each query.
         if len(self._worst) > 4 * _MOST_WORST:
             self._worst = _first_by_number(self._worst, _MOST_WORST)
         before = self.earlier.get(query_id)
