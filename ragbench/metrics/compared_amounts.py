@@ -25,7 +25,8 @@ def compared_by_amounts(beside: Beside) -> Comparison:
     """
     expected: Sequence[Amount] = _new_amounts(beside)
     if not expected:
-        # The question names them all, as of "Is it 5 or 6 days?": the answer must choose.
+        # The question names all amounts of the reference, as in "Is it 5 or 6 days?": the answer
+        # must choose.
         expected = beside.right.amounts
     dates: list[Agreement] = []
     if beside.right.dates:
@@ -420,7 +421,7 @@ def is_other_identifier(beside: Beside) -> bool:
     in_query = set(beside.query_wording.identifiers)
     right = set(beside.right.identifiers) - in_query
     answer = set(beside.answer.identifiers) - in_query
-    # Nothing left beside the question's own: no other one is named.
+    # One side names no identifier but the question's own: then none is another one.
     if not right or not answer:
         return False
     return right.isdisjoint(answer)

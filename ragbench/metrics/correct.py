@@ -150,7 +150,7 @@ def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) ->
         return _verdict_by_comparison(answer)
     if comparison.agreement is Agreement.DIFFERENT:
         return AnswerVerdict(min(likely, CONTRADICTED), comparison.reason)
-    # Of the words that the question does not hold: repeating the question says nothing.
+    # The share of the reference's new words: what the question says already shows nothing.
     said = features["recall_of_new"]
     # Asked before a refusal of the answer alone, which is wrong: where both decline, it is right.
     if answer.declines() and answer.reference_declines():
@@ -263,7 +263,7 @@ class AnswerBeside(Beside):
         answer_stems = stems(self.answer_words)
         if not answer_stems or not answer_stems <= question_stems:
             return False
-        # A reference that is in the question, too, is met by repeating it: then it says something.
+        # Where the reference itself only has words of the question, repeating them does answer it.
         return not stems(self.new_words) <= question_stems
 
     def probability_by_words(self, features: Mapping[str, float]) -> float:

@@ -133,7 +133,8 @@ class Expected(Record, dict=True):
         if self._is_retrieved(expectation) or self._is_cited(expectation):
             return True
         knows_cited = self._cited is not None and self._cited.are_documents
-        # A missing document is only sure where one of both has names: False needs that.
+        # False needs names: a document is missing for sure only where what was retrieved, or cited,
+        # has some.
         if self._retrieved is None and not knows_cited:
             return None
         return False

@@ -175,7 +175,7 @@ class MatchingTally:
         Comparing texts takes time, and a sample shows as much. The case's id decides, so that the
         sample is the same one in any order of the cases.
         """
-        # All of a small dataset; 0 has none to check.
+        # Of a small dataset all cases are compared; 0 means that no case can be.
         checkable = self.gold.checkable
         if checkable <= _CHECKED:
             return bool(checkable)

@@ -192,8 +192,8 @@ class _Column:
         has_best = metric.definition.direction is not Direction.NEITHER
         reads_reference = "reference" in formula.arguments
         self._takes_best = reads_reference and has_best and self._skip_position is None
-        # Of a pure function of the ranking alone, what it gave for one is what it gives for the
-        # next: there are few rankings, and equal ones are one object.
+        # A pure function of the ranking alone gives the same for equal rankings: there are few
+        # rankings, and equal ones are one object.
         self._is_pure = formula.arguments == ("ranking",) and metric.definition.deterministic
         self._by_ranking: dict[object, Cell] = {}
         # Plain values with their cells, so that equal cells are one object in a long run.

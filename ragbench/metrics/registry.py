@@ -307,7 +307,8 @@ def default_metrics(
     """
     names = [*DEFAULT]
     if has_expectations:
-        # In the second place, before metrics of the answer's words: it is what the author demands.
+        # Expectations are what the author of a case demands: in the second place, before metrics of
+        # the answer's words.
         names.insert(1, "expectations")
     if has_hops:
         # Imported only here: most runs have no hops.

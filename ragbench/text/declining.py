@@ -221,7 +221,7 @@ def _kind_beside(part: str, kinds_before: Sequence[str], languages: Sequence[str
     # Only behind a refusal: by itself such a sentence says something.
     if _DECLINES in kinds_before and _matches_any(part, "concludes", languages):
         return _CONCLUDES
-    # The refusal must be the part right before: a sentence between them has ended it.
+    # The refusal must be the part right before: a sentence in between has ended it.
     if kinds_before[-1:] == [_DECLINES] and _matches_any(part, "goes_on", languages):
         return _CONCLUDES
     return _SAYS

@@ -384,7 +384,7 @@ class LoadedReader:
                 "optimum-cli export onnx --model NAME FOLDER"
             )
         package = require("sentence_transformers", extra="sentence-transformers")
-        # The package raises either for a folder that it does not understand.
+        # The package raises ValueError or OSError for a folder that it does not understand.
         try:
             self._model: Any = package.CrossEncoder(folder, device="cpu")
         except (ValueError, OSError) as error:

@@ -258,7 +258,7 @@ def _dead_stages_problem(report: Report) -> str:
         return "no call succeeded, so nothing was measured."
     dead_stages: list[str] = []
     for stage in report.stages:
-        # An answer that came without contexts is one of a retrieval that did not fail.
+        # Skipped cases did not fail: retrieval skips a case whose answer came without contexts.
         ended_otherwise = stage.measured + stage.abstained + stage.skipped
         # A failure that was recorded is no call of this command.
         has_failed_calls = stage.failed > stage.recorded
