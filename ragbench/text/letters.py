@@ -30,7 +30,7 @@ def plain_letters(text: str) -> str:
     """
     if text.isascii():
         return text
-    # Before the normal form, which would make a plain blank, and a plain 2, of them.
+    # Before the normal form, which would turn a narrow blank into a plain one, and "²" into 2.
     with_commas = _NARROW_BLANKS.sub(",", text)
     plain = with_commas.translate(_SIGNS)
     return _UNWRITTEN.sub("", unicodedata.normalize("NFKC", plain))

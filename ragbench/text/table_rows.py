@@ -64,7 +64,7 @@ def rows_in(text: str, place: Span) -> Sequence[TableRow]:
 
     A place is a piece of evidence, which is often a part of one row but may quote a whole table.
     """
-    # The place may be within one row: then it is that one, and no other.
+    # A place within one row has that row, and no other.
     row = row_around(text, place)
     if row is not None:
         return (row,)

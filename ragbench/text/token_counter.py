@@ -125,7 +125,7 @@ class ApproximateCounter(Record):
         # letters.
         noise_letters = sum(map(len, _NOISE.findall(text)))
         if noise_letters:
-            # A blank in their place, so that the words around do not become one.
+            # A blank in place of each such run, so that the words around it do not become one.
             text = _NOISE.sub(" ", text)
         words = len(_WORD.findall(text))
         common_words = len(_COMMON.findall(text))

@@ -352,7 +352,7 @@ class _WordingReader:
         unit, end = self._unit_at(behind)
         if unit is None:
             return behind
-        # Up to two words may be before it, as in "within about an hour".
+        # Up to two words may be before the article, as in "within about an hour".
         is_whole_text = end >= len(self._lexemes) and position <= 2
         if is_whole_text or self._follows_half(end):
             article = _Figure(number=1.0, place=1.0, end=behind)

@@ -240,7 +240,8 @@ def change_lines(change: SystemChange, *, most: int = _MOST_CHANGES) -> Iterator
     if change.unknown:
         yield f"unknown: {shown_line(change.unknown, longest=_LONGEST)}"
         return
-    # A claim that ragbench may only make where it sees into every part.
+    # That the system is ruled out as a reason, ragbench may only claim where it sees into every
+    # part.
     if change.is_ruled_out:
         yield (
             "nothing that was imported, read or set: where scores of the same cases differ, it is "

@@ -235,7 +235,7 @@ class CaseBlocks:
                 continue
             scores.append(f"{name} {cell.value:.3g}")
             group = metric.definition.group.value
-            # A closed case has room for one score of each of the two.
+            # A closed case has room for one score of retrieval and one of the answer.
             if group not in ("retriever", "generator"):
                 continue
             earlier = score_by_group.get(group, "")

@@ -160,7 +160,7 @@ class RunPage:
         # The total is the case's place among the unchanged ones, which parts equally bad cases.
         cases.append(_PlacedCase(case_badness, self._counts.total(), row))
         self._worst_size += 1
-        # Not at each case: to sort them all takes time.
+        # Better cases are dropped now and then, and not at each case: that sorts them all.
         if self._worst_size > 2 * MOST_CASES:
             self._drop_better_cases()
 
