@@ -279,7 +279,8 @@ def _packages_by_extra(requirements: Sequence[str]) -> dict[str, list[str]]:
     for requirement in requirements:
         required = _REQUIRED.match(requirement)
         extra = _EXTRA.search(requirement)
-        # An extra that is made of other extras requires ragbench itself, which is no package of it.
+        # An extra that is made of other extras requires ragbench itself, which is no optional
+        # package.
         if required is None or required["package"] == "ragbench":
             continue
         # An empty name for the core.
@@ -493,8 +494,8 @@ def check_rag(checks: Checks, spec: str, arguments: str | None, question: str) -
     options = json_object(arguments or "{}", "--rag-args")
     with checks.trying("rag loads"):
         service = read_service(spec)
-        # A service with a method or a body of its own, and no paths: only its response can show
-        # these.
+        # A service with a method or a body of its own, and no paths: only its response can show the
+        # paths.
         if service is not None and (service.method or "send" in options) and "take" not in options:
             _explore_service(checks, service, options, question)
             return

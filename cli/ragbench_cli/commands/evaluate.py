@@ -95,7 +95,7 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
             report = corrected
         # Without a case in the files the run was complete before, and so may its reports be.
         if files.count or not are_written(report, folder):
-            # Cases were collected without labels: what these decide is read from the run.
+            # Cases were collected without labels: what the labels decide is read from the run.
             write_reports(report, folder, None if book is not None else files)
     # The file that was just written, byte for byte, so that both are the same.
     if json:
@@ -528,7 +528,7 @@ class _Opened:
         # First of all: the metrics decide which packages and models are needed.
         models = with_judge(options.models)
         self.metrics = _chosen_metrics(measuring.metrics, models)
-        # Entered before anything is opened, since it notes the files that the system reads.
+        # Entered before anything is opened, since the watch notes the files that the system reads.
         self.watch = stack.enter_context(Watch())
         self.stopped = stack.enter_context(console.stop_on_signal())
         self.source = stack.enter_context(opened_source(cases, system, options.records.only))
@@ -698,7 +698,7 @@ class _Opened:
             records.until,
             *(records.where or ()),
         )
-        # Unset ones are left out, so that an option that is added later changes no name.
+        # Unset options are left out, so that an option that is added later changes no name.
         return tuple(value for value in values if value)
 
     def _field_roles(self) -> tuple[FieldRole, ...]:

@@ -130,7 +130,7 @@ class Session:
             by: who labels; empty where labels of anybody count as done.
             shows_judge: whether the metric's value is shown with each answer.
         """
-        # Labels are added line by line, which such a file could not be read with afterwards.
+        # Labels are added line by line, after which a file of this kind could no longer be read.
         if path.suffix.lower() in (".csv", ".tsv", ".xlsx", ".json"):
             raise ConfigError(f"{path} would be JSON lines: name another file, such as l.jsonl")
         self.drawn = drawn

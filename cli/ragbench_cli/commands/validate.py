@@ -199,7 +199,7 @@ def _show_self_test(choice: ValidatorChoice, dataset: str, limit: int, *, json: 
     from ragbench.validators.self_test import run_self_test
     from ragbench.views.validation import self_test_lines
 
-    # In this process alone: whether others may make their own is not asked.
+    # In this process alone: whether other processes may make their own validator does not matter.
     with validator_maker(choice) as (make, _):
         result = run_self_test(make(), dataset, limit=limit)
     show(result, lambda: typer.echo("\n".join(self_test_lines(result))), json=json)

@@ -151,7 +151,7 @@ def _print_question(reasons: Reasons, case: Case) -> None:
     What became of each gold chunk comes first, then its rank by each way: the way that finds it
     tells what is wrong with the others.
     """
-    # `command` calls this only for one question, which always has them.
+    # `command` calls this only for a single question, whose reasons always have golds.
     assert reasons.golds is not None
     draw([styled((shown_line(case.query, longest=160), "bold"))])
     fates = reasons.golds.golds
