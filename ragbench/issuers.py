@@ -123,7 +123,7 @@ class _Shapes:
         self.by_start: defaultdict[str, list[_Shape]] = defaultdict(list)
         """By the first letters of a key's first word, at most three: ``AKI`` of ``AKIA``."""
         self.by_part: list[tuple[str, _Shape]] = []
-        """By what a run has in its middle that is a key, or the end of one: ``Q~``."""
+        """Fixed parts within keys or at their end, such as ``Q~``, each with its form of key."""
         # By the package's loader, since it may be read from an archive.
         table = json.loads(get_data("ragbench", "issuers.json") or b"")
         for entry in (*table["listed"].values(), *table["more"].values()):
@@ -139,7 +139,7 @@ class _Shapes:
         """
         shape = _Shape(entry)
         if "holds" in entry:
-            # ":AA" of a key with a colon: the run of its end begins with "AA".
+            # Runs hold no signs: of ":AA", in a key with a colon, only "AA" can be looked for.
             parts = re.findall(f"[{_CHARACTERS}]+", entry["holds"])
             # The longest part: a short one would be in many texts.
             self.by_part.append((max(parts, key=len), shape))
@@ -266,7 +266,7 @@ def _keys_in_run(text: str, start: int, end: int, *, is_message: bool) -> Iterat
         sign = _BETWEEN_WORDS.search(text, start, end)
         word_end = end if sign is None else sign.start()
         word = text[start:word_end]
-        furthest_end = start  # of all that has a key's form
+        furthest_end = start  # of all matches of a key's form that begin here
         for shape in shapes.beginning_with(word):
             match = shape.pattern.match(text, start)
             if match is None:

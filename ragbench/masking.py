@@ -77,9 +77,8 @@ def is_secret(name: str) -> bool:
         [True, True, False, False]
     """
     words = [word.lower() for word in _WORDS.findall(name)]
-    if not words or words[-1] in _name_words(
-        "place"
-    ):  # api_key_file is where it is, and not the key
+    # api_key_file says where the key is, and is none.
+    if not words or words[-1] in _name_words("place"):
         return False
     if not _name_words("secret").isdisjoint(words) or words[-1] in _name_words("secret_at_end"):
         return True
@@ -158,7 +157,7 @@ def _masked(text: str, spans: Iterable[tuple[int, int]]) -> str:
     parts: list[str] = []
     masked_to = 0  # all before this position is in the parts
     for start, end in ordered_spans:
-        if start >= masked_to:  # else it overlaps with the one before
+        if start >= masked_to:  # else the span overlaps with the one before
             parts.append(text[masked_to:start])
             parts.append(MASK)
         masked_to = max(masked_to, end)
@@ -293,9 +292,9 @@ class _Secrets:
         self._environment: set[str] = set()
         # No environment has -1 variables, so that the first look reads it.
         self._variables = -1
-        """Number of environment variables when they were last read."""
+        """Number of environment variables when the environment was last read."""
         self._valid_until = 0.0
-        """Time after which they are read again."""
+        """Time after which the environment is read again."""
         # Every spelling in which a secret may be in a text, and whether it is masked within words,
         # too.
         self._forms: tuple[tuple[str, bool], ...] = ()
@@ -398,7 +397,7 @@ def _secrets_in_text(text: str) -> tuple[str, ...]:
                     secrets.append(value)
         except ValueError:  # no URL after all
             continue
-    # As a program has it that has read the URL: without the percent signs.
+    # Also without the percent signs, as a program has a secret that it has read from the URL.
     secrets += [unquote(secret) for secret in secrets]
     lines: list[str] = []
     for secret in secrets:
@@ -424,7 +423,7 @@ def _escaped_forms(value: str) -> set[str]:
     """
     from urllib.parse import quote, quote_plus
 
-    # Each as its writer makes it, whatever file it then is in.
+    # One form for each kind of file and sign: the text that is masked may be of any kind.
     plain = {
         value,
         json.dumps(value)[1:-1],
@@ -550,7 +549,7 @@ def _spans_of_issued_keys(text: str, *, is_message: bool = False) -> Iterator[tu
     Args:
         is_message: no text of a user, but an error's or a setting's: more counts as a key there.
     """
-    # Here, since most commands mask nothing and need no table of issuers.
+    # Imported late: most commands mask nothing and need no table of issuers.
     from ragbench.issuers import may_hold_key, spans_of_keys
 
     if not may_hold_key(text.encode("utf-8", "surrogatepass")):

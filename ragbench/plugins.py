@@ -112,7 +112,7 @@ def silenced(*names: str) -> Generator[None]:
             logger.setLevel(logging.CRITICAL + 1)
         yield
     finally:
-        # Each gets its own level back, also after an error.
+        # Each logger gets its own level back, also after an error.
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
 
@@ -150,7 +150,7 @@ def require(module: str, *, extra: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name == package or _is_absent(package):
             raise MissingExtraError(package, extra) from error
-        # It is installed and lacks another package, or a module of its own.
+        # The package is installed and lacks another package, or a module of its own.
         lacks = (error.name or "").partition(".")[0]
         if lacks == package:
             lacks = ""
@@ -237,7 +237,7 @@ def extra_problem(extra: str, begins: Callable[[str], None] | None = None) -> st
     except MissingExtraError as error:
         if extra != CORE:
             return str(error)
-        # No extra would bring it: its message names another command.
+        # No extra brings a package of the core: its message names another command.
         reason = str(error)
         if isinstance(error.__cause__, Exception):
             reason = _import_error(error.package, error.__cause__)
@@ -564,7 +564,7 @@ def _module_of_file(file: Path) -> types.ModuleType:
         if getattr(loaded, "__file__", None) == str(file):
             if _VERSIONS.get(file, version) == version:
                 return loaded
-            break  # edited since, as in a notebook
+            break  # the file was edited since, as in a notebook
         name = f"{name}_"
     loader = _LoaderWithoutCache(name, str(file))
     spec = importlib.util.spec_from_file_location(name, file, loader=loader)
@@ -641,13 +641,14 @@ def _looks_like_rag(value: object) -> bool:
 def is_users_interruption(error: BaseException) -> bool:
     """Whether the user has pressed Ctrl-C; the user's code may raise KeyboardInterrupt as well.
 
-    A handler of signals runs in the main thread alone. One in Python is where the error was raised;
-    of Python's own handler, in C, there is no trace. Ctrl-C ends a run; a KeyboardInterrupt that a
-    RAG raises is a failure like any other.
+    A handler of signals runs in the main thread alone. A handler that is written in Python is the
+    frame that raised the error. Python's own, in C, leaves no frame: then every KeyboardInterrupt
+    of the main thread counts as the user's. Ctrl-C ends a run; one that a RAG raises is a failure
+    like any other.
     """
     if not isinstance(error, KeyboardInterrupt):
         return False
-    import signal  # hardly ever does anybody press it
+    import signal  # late: few runs are interrupted
     import threading
 
     if threading.current_thread() is not threading.main_thread():

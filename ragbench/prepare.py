@@ -105,7 +105,7 @@ def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Exported) -> t
         # Only more counts, so that of equal lines the first is taken.
         if fields > most_fields:
             most_fields = fields
-            # Its place among the lines that are written, without the cases left out.
+            # The position of the line among those that are written: cases left out have none.
             fullest_position = tally.written
             fullest_line = line
         tally.written += 1

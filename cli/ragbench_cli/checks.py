@@ -248,7 +248,7 @@ def installation_in_short(checks: Sequence[DoctorCheck]) -> Checks:
 
     They hold failures, versions, and the extras by name.
     """
-    # Two of these names come from `check_installation`, which records them in every case.
+    # `check_installation` records each name that is looked up here in every case.
     by_name = {check.name: check for check in checks}
     # Failures first: they are why somebody runs doctor.
     short = Checks(check for check in checks if check.state == "failed")
@@ -279,14 +279,16 @@ def _packages_by_extra(requirements: Sequence[str]) -> dict[str, list[str]]:
     for requirement in requirements:
         required = _REQUIRED.match(requirement)
         extra = _EXTRA.search(requirement)
-        # An extra that is made of others asks for ragbench itself.
+        # An extra that is made of other extras requires ragbench itself, which is no optional
+        # package.
         if required is None or required["package"] == "ragbench":
             continue
         # An empty name for the core.
         packages = by_extra.setdefault(extra["extra"] if extra else "", [])
         package = required["package"]
         features = required["features"] or ""
-        # With the packages of its features, as another package may have brought it without them.
+        # With the packages of the required features: another package may have brought this one
+        # without them.
         for name in (package, *_packages_of_features(package, features)):
             if name not in packages:
                 packages.append(name)
@@ -321,7 +323,7 @@ def _installed_and_missing(packages: Iterable[str]) -> tuple[list[str], list[str
     installed: list[str] = []
     missing: list[str] = []
     for package in packages:
-        # Metadata are read, and the package is not imported: that may end Python.
+        # Metadata are read, and the package is not imported: an import may end Python.
         try:
             installed.append(f"{package} {version(package)}")
         except PackageNotFoundError:
@@ -446,7 +448,7 @@ async def _try_out_endpoint(checks: Checks, settings: LLMSettings) -> None:
         if needed:
             lines: list[str] = []
             for name, value in needed.items():
-                # As YAML has it: true and false in small letters.
+                # YAML writes true and false in small letters.
                 text = "none" if value is None else str(value).lower()
                 lines.append(f"{name}: {text}")
             detail = f"put into the section llm of the configuration: {', '.join(lines)}"
@@ -492,8 +494,8 @@ def check_rag(checks: Checks, spec: str, arguments: str | None, question: str) -
     options = json_object(arguments or "{}", "--rag-args")
     with checks.trying("rag loads"):
         service = read_service(spec)
-        # A service with a method or a body of its own, and no paths: only its response can show
-        # these.
+        # A service with a method or a body of its own, and no paths: only its response can show the
+        # paths.
         if service is not None and (service.method or "send" in options) and "take" not in options:
             _explore_service(checks, service, options, question)
             return
@@ -558,7 +560,7 @@ async def _ask_rag(checks: Checks, rag: RAG, question: str) -> None:
     Args:
         checks: doctor's list, which gets the findings.
     """
-    # Of a RAG that only generates: it is asked without contexts.
+    # A RAG that only generates is asked without contexts.
     contexts: Sequence[str] = ()
     if "retrieval" in rag.families:
         # No digest and no limit: nothing of this is stored.

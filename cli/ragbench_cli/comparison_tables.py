@@ -110,7 +110,7 @@ def gate_blocks(verdict: GateResult) -> Blocks:
         yield from corrected_blocks(corrections)
     yield from _unfulfilled_blocks(verdict)
 
-    # A failed gate has cases to look at; any other has a reason at most.
+    # A failed gate lists lost cases here; for any other outcome one reason at most is shown.
     if verdict.outcome is GateOutcome.FAILED:
         yield from _lost_blocks(verdict)
     else:
@@ -158,7 +158,7 @@ def _passed_text(checks: Sequence[GateCheck]) -> str:
         if check.kind is not CheckKind.COVERAGE:
             checks_by_metric.setdefault(check.marked, []).append(check)
     texts: list[str] = []
-    # From all checks those of the named metrics are taken off: the rest is "more".
+    # All checks less those of the metrics that are named: the rest is counted as "more".
     unnamed = len(checks)
     for name, checks_of_metric in islice(checks_by_metric.items(), _PASSED):
         texts.append(f"{name} {_passed_figure(checks_of_metric)}")
@@ -294,7 +294,7 @@ def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blo
     metrics: Sequence[MetricComparison] = comparison.metrics
     if not named:
         metrics = _main_metrics(comparison)
-    # Counted for the legend, which names the option that shows them.
+    # Metrics that are left out: the legend counts them, and names the option that shows them.
     hidden = len(comparison.metrics) - len(metrics)
     yield ""
     yield _metric_table(comparison, metrics)
@@ -303,7 +303,7 @@ def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blo
         yield from corrected_blocks(comparison.corrections)
     yield from _pair_blocks(comparison, cases)
     yield from _reason_blocks(comparison)
-    # With --cases they are spelled out already.
+    # With --cases the changed cases are spelled out above already.
     if comparison.changed and not cases:
         yield ""
         yield styled(("next     ", "dim"), _cases_command(comparison))
@@ -466,7 +466,7 @@ def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -
         ("metric", mark, other_mark, f"{other_mark} - {mark}", "interval", "p", "in both"),
         rows,
         missed=("in both", "interval", "p"),
-        # A long name may lose its end before a column of figures goes.
+        # So many letters of a long name may be cut before a column of figures is left out.
         spare=max(0, longest_name - _LONGEST_ID),
     )
     metric_table.columns[0].max_width = _LONGEST_ID

@@ -161,7 +161,7 @@ def users_code() -> Generator[None]:
     sys.stdout.flush()
     # The real streams of the process, since programs that the code starts write there.
     copies: dict[int, int] = {}
-    with contextlib.suppress(OSError):  # one of them is closed
+    with contextlib.suppress(OSError):  # one of the streams is closed
         copies[_ERRORS] = os.dup(_ERRORS)
         copies[_OUTPUT] = os.dup(_OUTPUT)
         os.dup2(_ERRORS, _OUTPUT)
@@ -203,7 +203,7 @@ def _flush_held_back() -> None:
     They were meant for it, too, and would else come out on standard output, which is the command's.
     """
     if sys.__stdout__ is not None:
-        with contextlib.suppress(OSError, ValueError):  # the code has closed it
+        with contextlib.suppress(OSError, ValueError):  # the code has closed the stream
             sys.__stdout__.flush()
     # Some systems have no C library to load this way.
     with contextlib.suppress(OSError, TypeError, AttributeError):
@@ -236,7 +236,7 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
         is_heeded = True
         return is_requested
 
-    # A thread of its own, since the main one may wait for a call.
+    # The end after a moment comes from a thread of its own: the main one may wait for a call.
     deadline = threading.Timer(_LAST_SECONDS, _interrupt, [threading.get_ident()])
     # The timer must not keep Python alive once the command is through.
     deadline.daemon = True

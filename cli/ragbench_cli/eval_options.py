@@ -35,7 +35,7 @@ def complete_format(typed: str) -> list[str]:
     from ragbench.io.detect import readers
     from ragbench.io.dumps.forms import form_names
 
-    # Some names are of both; a dictionary keeps the order.
+    # A name may be that of a reader and of a form of dumps: the dictionary keeps it once, in order.
     names = dict.fromkeys((*readers().targets(), *form_names()))
     return [name for name in names if name.startswith(typed)]
 

@@ -107,7 +107,8 @@ class _OptionReader(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
-            # The parser does not know whose options it reads; `usage_text` needs it.
+            # The parser does not know which command's options it reads: `usage_text` needs the
+            # context.
             if getattr(error, "ctx", ctx) is None:
                 vars(error)["ctx"] = ctx
             raise
@@ -195,7 +196,7 @@ def _read_number(
     try:
         return typers_reader(context, value)
     except Exception as error:
-        if not hasattr(error, "format_message"):  # none of Typer's errors of usage
+        if not hasattr(error, "format_message"):  # not one of Typer's errors of usage
             raise
         from ragbench_cli.usage import number_text
 
@@ -372,7 +373,7 @@ def _panel_of(parameter: Any) -> str:
 
     A panel groups options under a heading; arguments have one of their own.
     """
-    # Arguments are not given a panel where they are declared.
+    # Arguments are declared without a panel, and share one.
     if parameter.param_type_name == "argument":
         return Panel.ARGUMENTS
     panel = getattr(parameter, "rich_help_panel", None) or Panel.OPTIONS
@@ -558,7 +559,7 @@ def main(arguments: Sequence[str]) -> int:
         except BaseException as error:  # noqa: BLE001  # exit code 1 would mean a failed judgement
             try:
                 return _exit_code_of(error, invocation)
-            except BrokenPipeError as no_reader:  # of the message
+            except BrokenPipeError as no_reader:  # while the message is written
                 return _exit_code_of(no_reader, invocation)
             except (OSError, ValueError):  # standard error is closed: nobody can be told
                 _drop_output()
@@ -629,7 +630,7 @@ def _drop_output() -> None:
     Python would else flush into a closed pipe at its end, and print an error.
     """
     for stream in (sys.stdout, sys.stderr):
-        with suppress(ValueError):  # it is not a file, or not an open one
+        with suppress(ValueError):  # the stream is not a file, or not an open one
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -639,7 +640,7 @@ def _error_text(error: BaseException) -> str:
     An error of the system has its file and reason, without the number.
     """
     if isinstance(error, OSError) and error.strerror:
-        # Its own text begins with the number of the error.
+        # The error's own text begins with its number, which says nothing to a user.
         if error.filename:
             return f"{error.filename}: {error.strerror}"
         return error.strerror
@@ -722,7 +723,7 @@ def _kill_and_exit(code: int) -> None:
     """
     multiprocessing = sys.modules.get("multiprocessing")
     if multiprocessing is not None:
-        # They hold the pipes of this process open, so that its reader would wait for them.
+        # Child processes hold the pipes of this process open, so that a reader would wait for them.
         for child in multiprocessing.active_children():
             child.kill()
     with suppress(OSError, ValueError):  # nobody reads any more

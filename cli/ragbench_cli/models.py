@@ -361,7 +361,7 @@ class ModelsInUse:
         # The clients are opened at the first call: a run from stored answers needs no connection.
         opening = partial(self._open_clients, embeddings, jurors)
         self.session = stack.enter_context(LLMSession(opening))
-        # Counts the calls in place of making them; None where they are made.
+        # In a dry run this counts the calls in place of making them; None where calls are made.
         self.dry_run: DryRun | None = None
         self.judging: Judging | None = None
         """None when no metric asks a model."""

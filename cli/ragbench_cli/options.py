@@ -61,7 +61,8 @@ def option(
     --help-all alone if rare. Its value may also come from an environment variable, which the
     program's own help explains once.
     """
-    # One list for both, told apart by the dash: most options give neither.
+    # ``names`` has flags and the word for the option's value, known by the dash: most options have
+    # neither.
     flags: list[str] = []
     metavar: str | None = None
     for name in names:
@@ -317,7 +318,7 @@ def _complete_option(info: OptionInfo, field: str, kind: Any, panel: str) -> str
     Returns:
         The name of the option's parameter, and so of its environment variable.
     """
-    # Typer keeps the first name as a default.
+    # Typer keeps the first name in ``default``, and the others in ``param_decls``.
     names = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
     flag: str | None = None
     for name in names:
@@ -430,7 +431,7 @@ class RecordChoice(Record):
     def only(self) -> Only | None:
         """The filter that records of a source must pass by the options.
 
-        It is None where all are taken.
+        The filter is None where all records are taken.
         """
         # None, so that a source without a filter is read the quick way.
         if not (self.since or self.until or self.where):

@@ -67,7 +67,7 @@ def styled(*parts: Cell) -> Text:
 
     text = Text()
     for part in parts:
-        # Escaped before it is laid out: its width is that of what is shown.
+        # Escaped before the text is laid out: its width must be that of what is shown.
         if isinstance(part, str):
             text.append(shown_text(part))
         else:
@@ -212,7 +212,7 @@ def _column_width(columns: Sequence[str], rows: Sequence[Sequence[Cell]], index:
         if isinstance(cell, str):
             text = cell
         else:
-            text, _ = cell  # its style
+            text, _ = cell  # the second part is the style
         width = max(width, cell_len(shown_text(text)))
     return width
 

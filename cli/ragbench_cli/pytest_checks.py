@@ -106,7 +106,7 @@ def _test_outcomes(
     for refusal in verdict.refusals:
         yield f"comparable: {refusal.what}", GateOutcome.INCONCLUSIVE, refusal_text(refusal)
     for check in verdict.checks:
-        # Nothing is demanded of it: a test that always passes would say nothing.
+        # A check without a limit only shows a figure: as a test it would always pass.
         if check.outcome is GateOutcome.NOT_JUDGED:
             continue
         yield f"{check.name} ({limit_text(check)})", bearing(check, undecided), check.reason

@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
         or config.getoption("--ragbench-baseline") is not None
         or config.getoption("--ragbench-config") is not None
     )
-    # The baseline and the others only say how a run is judged.
+    # These options only say how a run is judged: without --ragbench there is none to judge.
     if is_used and config.getoption("--ragbench") is None:
         raise pytest.UsageError("the options of ragbench need a run: --ragbench RUN")
 

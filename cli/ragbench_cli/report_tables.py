@@ -97,7 +97,7 @@ def _metric_blocks(report: Report, *, is_full: bool) -> Blocks:
     else:
         summaries = list(run_document.headline_metrics(report))
     times = [summary for summary in summaries if summary.metric.definition.unit == "s"]
-    # In full, _latency_blocks has them.
+    # In full, `_latency_blocks` shows the times.
     if is_full and report.latencies:
         summaries = [summary for summary in summaries if summary not in times]
     if not summaries:
@@ -159,7 +159,7 @@ def _operator_blocks(operators: OperatorTable) -> Blocks:
     for name, *cells in run_document.operator_rows(operators):
         # Indented below the table's heading, as the operators are a part of the report.
         rows.append([f"  {name}", *cells])
-    # From left to right as they can be missed; what became of the gold stays.
+    # Columns that a narrow screen leaves out, the first ones first; those on the gold always stay.
     missed = ("moved", "added", "rewrote", "up", "down", "chunks")
     yield ""
     yield fitted_table(run_document.OPERATOR_COLUMNS, rows, missed=missed)
@@ -326,7 +326,7 @@ def _failure_lines(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]
             examples = f"as in: {question}"
         else:
             examples = f"as in {', '.join(most_frequent.examples[:_MOST_EXAMPLES])}"
-        # Of the same type; the first message stands for them.
+        # Failures of the type with other messages: only the most frequent message is shown.
         with_another_message = count - most_frequent.count
         if with_another_message:
             examples += f"; {with_another_message:,} of them with another message"

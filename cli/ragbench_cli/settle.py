@@ -89,7 +89,7 @@ def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunS
     new_ids = [case.id for case in run.cases if case.id not in unchanged_ids]
     names: list[str] = []
     for column in run.metrics:
-        # Metrics that both have: others could not be compared.
+        # Only metrics that the run and the baseline both have: others could not be compared.
         if column.has_cells and baseline.column(column.name):
             names.append(column.name)
     if not new_ids or not names:
@@ -99,7 +99,7 @@ def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunS
         # In a folder of the run; `base` is the checkout that the answers come from.
         answered = asking.evaluated(asking.folder, "baseline", asking.base, names, baseline)
     replaced = set(new_ids)
-    # An edited case is replaced by its new answer.
+    # The baseline's old answer to an edited case gives way to the new one.
     old_cases = (case for case in aligned.cases if case.id not in replaced)
     cases = CaseTable.of((*old_cases, *answered.cases))
     # The cases are known now, which an old file of a baseline lacks.
@@ -234,9 +234,9 @@ class Asking:
         A finished run in the folder is read, so that an interrupted command does not ask twice.
 
         Args:
-            name: of the folder of its run in that folder.
+            name: the name of the run's folder within ``home``.
             place: where the system is at home.
-            like: the run that it made before: the system must still be the same.
+            like: an earlier run of the system, which must still be the same.
         """
         out = home / name
         # An unfinished one is continued by the same command, from its journal.
@@ -338,7 +338,8 @@ def _errors_of_child(child: subprocess.Popen[str], stopped: Callable[[], bool]) 
 def eval_options(manifest: Manifest) -> list[str]:
     """The options of ``ragbench eval`` that ask the system of a stored run again.
 
-    So a user need not repeat them to have a gate ask again.
+    `ragbench gate` reads them from the run, so that a user need not repeat them to have it ask
+    again.
 
     Raises:
         ConfigError: it was asked with a pipeline, a secret or settings that the run does not keep
@@ -346,7 +347,8 @@ def eval_options(manifest: Manifest) -> list[str]:
     """
     rag = rag_of(manifest)
     settings = manifest.settings
-    # Other settings have no option here: asked without them it would be another system.
+    # Any other setting has no option of `ragbench eval`: asked without it, the system would be
+    # another one.
     further_settings = settings.keys() - {"matching", "top_k"}
     if rag is None or further_settings:
         spec = manifest.rag.description.get("spec") or "a pipeline"
@@ -372,7 +374,7 @@ def base_checkout(baseline: RunScores, folder: Path) -> Generator[Path]:
     Gives the folder in it that corresponds to the working directory, which may be below the
     repository's root.
     """
-    # Uncommitted changes are in no checkout: it would be another system.
+    # Uncommitted changes are in no checkout: it would not have the system that was measured.
     if baseline.commit is None or baseline.dirty:
         why = "knows no commit"
         if baseline.commit:

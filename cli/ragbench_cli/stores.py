@@ -83,7 +83,7 @@ class Opened(NamedTuple):
         weight: float | None = None
         dense: DenseStrategy | None = None
         sparse: Strategy | None = None
-        # Both sides of one hybrid search, so that they share the embedder.
+        # Both are taken from one hybrid search, so that they share the embedder.
         if self.has_vectors and self.has_words:
             hybrid = cast("HybridStrategy", self.strategy("hybrid"))
             dense = cast("DenseStrategy", hybrid.dense)
@@ -94,7 +94,7 @@ class Opened(NamedTuple):
             dense = cast("DenseStrategy", self.strategy("dense"))
         else:
             sparse = self.strategy("sparse")
-        if self.name == "sparse":  # no search by vectors, no effort of one
+        if self.name == "sparse":  # effort is a setting of searches by vectors
             effort = NORMAL
         return TunedCollection(
             dense=dense,
@@ -392,7 +392,7 @@ def filter_of(texts: Sequence[str] | None) -> Filter | None:
             parts.append({"field": {field: _field_value(field, value)}})
     if not parts:
         return None
-    # A single part needs no "all" around it.
+    # A single condition needs no "all" around it.
     return parse_filters(dict(parts[0]) if len(parts) == 1 else {"all": parts})
 
 
@@ -414,7 +414,7 @@ def _field_value(field: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        # Anything else is a text, such as a name or a date.
+        # What is no JSON is a text, such as a name or a date.
         if text.lstrip()[:1] in ("{", "[", '"'):
             raise ConfigError(
                 f"--filter: the value of '{field}' looks like JSON but is not valid: {error}. "

@@ -122,7 +122,7 @@ def no_system(choice: SourceChoice, source: SourceInfo) -> ConfigError:
     corpus = ""
     if choice.corpus is not None:
         corpus = f" --corpus {shlex.quote(choice.corpus)}"
-    # Fields that were not read may be the answers.
+    # Notes on fields that were not read: one of these may hold the answers.
     field_notes = ""
     for note in (*source.notes, *source.all_hints):
         if "--field" in note:
@@ -175,7 +175,7 @@ def opened_source(
     fields, answer_fields = fields_of(choice)
     if choice.answers is None:
         _check_without_outputs(choice, answer_fields)
-    # With outputs, the split is one of their file.
+    # With --outputs the split is one of the file of outputs, and not of the dataset.
     split: str | None = None
     if choice.answers is None:
         split = choice.split
@@ -225,7 +225,7 @@ def opened_source(
             )
         # Nothing was looked at so far, so an error in the file has not shown yet.
         if not source.info.looked:
-            next(iter(source), None)  # raises what is wrong with it
+            next(iter(source), None)  # raises what is wrong with the first case
         # A pipeline names its own corpus, and reads the option itself.
         if choice.corpus is not None and system.pipeline is None:
             _check_corpus(source, choice, system)

@@ -80,7 +80,7 @@ def unknown_command_text(name: str, group: Any, context: Any) -> str:
     commands: dict[str, Any] = {}
     for command_name in group.list_commands(context):
         command = group.get_command(context, command_name)
-        # An old name would be advised where its new one is as near.
+        # Hidden commands are old names: one would be advised where its new name is as near.
         if not command.hidden:
             commands[command_name] = command
     problem = f"{context.command_path} has no command '{name}'."
@@ -175,7 +175,7 @@ def _problem_text(error: Any, context: Any, flag: str | None) -> str:
             return f"{name} takes no value."
         return f"{name} needs a value: {_spelled_parameter(option)}."
     parameter = getattr(error, "param", None)
-    # By its name: the class itself cannot be imported from Typer.
+    # By the name of the error's class: the class itself cannot be imported from Typer.
     if parameter is not None and type(error).__name__ == "MissingParameter":
         # Help texts are put on parameters when they are needed, as they are here.
         document(context.command)

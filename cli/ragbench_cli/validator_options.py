@@ -74,7 +74,8 @@ class ValidatorChoice(Record):
 
         if self.name != DEFAULT_VALIDATOR:
             return self
-        # Only local reads with a model: where its extra is missing, that is the error.
+        # Only the validator "local" takes a reader: where its extra is missing, that is an error,
+        # and no other validator is tried.
         name = default_validator() if self.reader is None else "local"
         return replace(self, name=name)
 
@@ -109,7 +110,7 @@ def validator_maker(
     if choice.name == "cascade":
         # The defaults first, so that the user's own arguments replace them.
         settings = {"first": "lexical", "second": "llm", **settings}
-    if '"llm"' not in json.dumps(settings):  # in a cascade at any depth
+    if '"llm"' not in json.dumps(settings):  # a cascade may hold it at any depth
         yield partial(build_validator, settings), True
         return
     opened: AbstractContextManager[ChatModel]

@@ -123,7 +123,7 @@ def _end_to_end_score(
         if declined and case.answerable:
             return 0.0
         return _NO_REFERENCE
-    # In tokens, as the script sees an answer of marks alone as none.
+    # Counted in tokens: the script of SQuAD sees an answer of marks alone as none.
     tokens_of = _TOKENS[normalise]
     has_answered = not declined and bool(tokens_of(response))
     references: list[str] = []

@@ -39,7 +39,7 @@ def root(word: str) -> str:
     `stem`. Another result for any answer needs a higher version of ``answer_correct``.
     """
     word_root = "".join(tokenise(word))
-    if not word_root:  # of a mark alone
+    if not word_root:  # the word is a mark alone
         return word
     return word_root
 
@@ -96,11 +96,12 @@ class Beside:
         self.right_words = _telling_words(self.right.tokens, common)
         self.answer_words = _telling_words(self.answer.tokens, common)
         self.query_words = _telling_words(self.query_wording.tokens, common)
-        # So many words are several facts, which other rules and weights compare.
+        # A reference of so many words states several facts, which other rules and weights compare.
         self.is_long = len(self.right_words) > _MOST_WORDS_OF_FACT
         new_words = tuple([word for word in self.right_words if word not in self.query_tokens])
         self.new_words = new_words or self.right_words
-        """Words of the reference that the question does not hold; all where it holds them all."""
+        """Words of the reference that are not in the question; all of them where the question has
+        each."""
 
     def _common_words(self) -> frozenset[str]:
         """The words that say nothing by themselves, such as "a" and "it", unless names here.
@@ -111,7 +112,7 @@ class Beside:
         """
         common = word_list("common")
         is_shouted = self.response.isupper() or self.reference.isupper()
-        if is_shouted:  # capitals show no names there
+        if is_shouted:  # in a text that is all capitals they show no names
             return common
         text = f"{self.reference} {self.response} {self.query}"
         names = {name.lower() for name in _CAPITALS.findall(text)}

@@ -137,7 +137,7 @@ def calibration_gap(
     a case's own value keeps its sign, which tells the figure whether the answer was correct. Stored
     scores of runs are compared by ``version``: raise it in the decorator with a change of values.
     """
-    del bins  # of the run's figure
+    del bins  # only the run's figure has bins
     correct = float(_best_score(by, response, references) >= threshold)
     return correct - confidence
 

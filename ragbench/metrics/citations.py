@@ -274,7 +274,7 @@ def citation_validity(citations: Sequence[Cited]) -> float:
     for sentence in citations:
         count += len(sentence.chunks)
         valid += sum(position is not None for position in sentence.chunks)
-    # Never 0: an answer without any citation is a `Skip` before.
+    # `count` is never 0: an answer without any citation is a `Skip` before.
     return valid / count
 
 

@@ -71,7 +71,7 @@ def compared(beside: Beside) -> Comparison:
     # A yes or no at the beginning goes before the amounts behind it.
     if beside.right.is_typed and not right_side:
         return compared_by_amounts(beside)
-    # One letter, before words are looked at: it has none that could be compared.
+    # A reference of one letter goes before words: it has none that could be compared.
     if _CHOICE.fullmatch(beside.reference):
         return _compared_by_choice(beside)
     if beside.is_long:
@@ -114,7 +114,7 @@ def may_say_otherwise(beside: Beside) -> bool:
     proves a mistake, so the answer is left open (`OPEN` in `ragbench.metrics.correct`), not called
     wrong.
     """
-    # Any of them is enough.
+    # One of these doubts is enough to leave the answer open.
     return (
         is_turned_round(beside)
         or is_hedged(beside)

@@ -25,7 +25,8 @@ def compared_by_amounts(beside: Beside) -> Comparison:
     """
     expected: Sequence[Amount] = _new_amounts(beside)
     if not expected:
-        # The question names them all, as of "Is it 5 or 6 days?": the answer must choose.
+        # The question names all amounts of the reference, as in "Is it 5 or 6 days?": the answer
+        # must choose.
         expected = beside.right.amounts
     dates: list[Agreement] = []
     if beside.right.dates:
@@ -86,7 +87,7 @@ def _amount_in_answer(beside: Beside, amount: Amount) -> Agreement:
     """
     candidates = beside.answer_amounts
     if amount.dimension in ("share", "times"):
-        # "half" and "twice" are such amounts, in words.
+        # Shares and multiples may be said in words: "half" and "twice".
         candidates = (*candidates, *beside.answer.spoken)
     agreement = _best_agreement(amount, candidates)
     is_same = agreement is Agreement.SAME
@@ -94,7 +95,7 @@ def _amount_in_answer(beside: Beside, amount: Amount) -> Agreement:
         return Agreement.SAME
     if _is_same_as_asked(beside, amount, candidates):
         return Agreement.SAME
-    if is_same:  # but in percent
+    if is_same:  # the same number, and one of the two is in percent
         if _asked_unit(beside.query).is_percent:
             return Agreement.UNCLEAR
         return Agreement.DIFFERENT
@@ -134,8 +135,8 @@ def _is_same_as_asked(beside: Beside, amount: Amount, candidates: Sequence[Amoun
 def _is_number_of_percentage(beside: Beside, amount: Amount) -> bool:
     """Whether a fraction of the reference is in the answer only as a percentage: .05 as .05 %.
 
-    The two are a hundredfold apart, though their figures are the same. Without it, a wrong answer
-    by the factor 100 would count as right.
+    The two are a hundredfold apart, though their figures are the same. Without this check an answer
+    that is wrong by the factor 100 would count as right.
 
     Args:
         amount: of the reference.
@@ -160,7 +161,7 @@ def _is_hour(amount: Amount, candidates: Sequence[Amount]) -> bool:
         candidates: the amounts of the answer.
     """
     for candidate in candidates:
-        # One of both is a plain number, the other a time of day.
+        # One of the two amounts is a plain number, the other a time of day.
         is_number_and_time = {amount.dimension, candidate.dimension} == {"", "clock"}
         if is_number_and_time and amount.number == candidate.number:
             return True
@@ -408,7 +409,7 @@ def _is_other_year(beside: Beside) -> bool:
     if len(right_years) == 2:
         begin, end = sorted(right_years)
         if any(begin < year < end for year in answer_years):
-            return False  # within "1135-1154"
+            return False  # a year within the reference's span, as "1135-1154"
     return right_years.isdisjoint(answer_years)
 
 
@@ -420,7 +421,7 @@ def is_other_identifier(beside: Beside) -> bool:
     in_query = set(beside.query_wording.identifiers)
     right = set(beside.right.identifiers) - in_query
     answer = set(beside.answer.identifiers) - in_query
-    # Nothing left beside the question's own: no other one is named.
+    # One side names no identifier but the question's own: then none is another one.
     if not right or not answer:
         return False
     return right.isdisjoint(answer)
@@ -503,7 +504,7 @@ class _Asked(Record):
 def _asked_unit(query: str) -> _Asked:
     """The scale and unit that a question asks for, read once for all answers to it.
 
-    Without it "74" would be another amount than the "$74 million" of a reference.
+    Without the scale "74" would be another amount than the "$74 million" of a reference.
     """
     lower = query.lower()
     scale = 1.0

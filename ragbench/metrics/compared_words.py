@@ -36,8 +36,8 @@ def side_of_words(tokens: Sequence[str]) -> int:
         return 0
     # Each phrase ends with a space, so that "sure" does not begin "surely".
     beginning = " ".join(tokens[:_MOST_WORDS_OF_SIDE]) + " "
-    # Phrases come first: "of course not" begins with the "of course" of a yes. A no goes before a
-    # yes among phrases for that; of single words no one begins another.
+    # Phrases come first: "of course not" begins with the "of course" of a yes. So those for no are
+    # tried before those for yes; of single words none begins another.
     if beginning.startswith(phrases("no_phrases")):
         return -1
     if beginning.startswith(phrases("yes_phrases")):
@@ -263,7 +263,7 @@ def counts_other_things(beside: Beside) -> bool:
         thing_in_answer = things_in_answer.get(number)
         if thing_in_answer is None:
             continue
-        # Both words as they are written: the question names one of the two things.
+        # As written, not by stems: whether the question names one of the two things.
         is_in_question = not beside.query_tokens.isdisjoint((thing, thing_in_answer))
         if stem(thing) not in answer_stems and not is_in_question:
             return True
@@ -304,7 +304,7 @@ def is_denied(beside: Beside) -> bool:
     denials = word_list("denials")
     if denials.isdisjoint(beside.answer_tokens):
         return False
-    # Who asks what may be done "without" something denies nothing.
+    # "without" in a question or reference denies nothing: "What may be done without a permit?"
     denials_elsewhere = denials - {"without"}
     if not denials_elsewhere.isdisjoint((*beside.right.tokens, *beside.query_tokens)):
         return False

@@ -120,7 +120,7 @@ def verdict_beside(
     Args:
         reference_count: how many references the case has.
     """
-    # Where the reference has such marks, "[1, 3]" may be the answer.
+    # Marks of citations are cut off unless the reference has some: then "[1, 3]" may be the answer.
     if not MARKS.search(reference):
         response = without_citations(response[:LONGEST])
     if response == reference or is_same(response, reference):
@@ -150,9 +150,9 @@ def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) ->
         return _verdict_by_comparison(answer)
     if comparison.agreement is Agreement.DIFFERENT:
         return AnswerVerdict(min(likely, CONTRADICTED), comparison.reason)
-    # Of the words that the question does not hold: repeating the question says nothing.
+    # The share of the reference's new words: what the question says already shows nothing.
     said = features["recall_of_new"]
-    # A refusal of both is right before it can be a refusal of the answer alone.
+    # Asked before a refusal of the answer alone, which is wrong: where both decline, it is right.
     if answer.declines() and answer.reference_declines():
         return AnswerVerdict(max(likely, _LEAST_RIGHT), "both decline")
     # An answer that says most of the reference and declines something else has not declined.
@@ -160,8 +160,8 @@ def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) ->
         return AnswerVerdict(min(likely, REFUSED), "the answer declines")
     if not answer.is_long and may_say_otherwise(answer):
         likely = min(likely, OPEN)
-    # "unlike" is of short references alone: 0 where a word of the answer is spelled so much like a
-    # missing one that it may be that word.
+    # The feature "unlike" exists for short references alone: it is 0 where a word of the answer is
+    # spelled so much like a missing one that it may be that word.
     is_nothing_said = not said and features.get("unlike", 1.0)
     if is_nothing_said or answer.only_repeats_question():
         likely = min(likely, NOT_SAID)
@@ -233,8 +233,8 @@ class AnswerBeside(Beside):
         """
         super().__init__(query, response, reference)
         self.reference_count = reference_count
-        """An answer like none of twenty references is wrong more often than one that is not like
-        the only one."""
+        """How many references the case has: an answer that is like none of twenty is wrong more
+        often than one that is not like the only one."""
 
     @cached_property
     def language(self) -> str:
@@ -263,7 +263,7 @@ class AnswerBeside(Beside):
         answer_stems = stems(self.answer_words)
         if not answer_stems or not answer_stems <= question_stems:
             return False
-        # A reference that is in the question, too, is met by repeating it: then it says something.
+        # Where the reference itself only has words of the question, repeating them does answer it.
         return not stems(self.new_words) <= question_stems
 
     def probability_by_words(self, features: Mapping[str, float]) -> float:

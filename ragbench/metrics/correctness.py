@@ -82,7 +82,7 @@ class CorrectnessJudge:
             return Judgement(cell=Cell.skipped("the answer says nothing"))
         question = Question(
             task=self._task,
-            # The prompt speaks of the data by these names.
+            # The text of the prompt calls the data by these names.
             data={
                 "question": trace.case.conversation,
                 "references": list(trace.case.references),
@@ -106,7 +106,8 @@ def definitions() -> tuple[MetricDefinition, ...]:
             group=Group.GENERATOR,
             needs=frozenset({Need.QUERY, Need.RESPONSE, Need.REFERENCE, Need.LLM}),
             direction=Direction.HIGHER,
-            # Both begin at 1: a rise of either raises the sum by one.
+            # The versions of the prompt and of `RULES` begin at 1: a rise of either raises the sum
+            # by one.
             version=read_prompt("ragbench.metrics", "correctness").version + RULES - 1,
             summary="Whether the answer is right, by a judge that compares it with the references: "
             "right 1, partly 0.5, wrong 0",

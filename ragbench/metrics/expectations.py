@@ -133,7 +133,8 @@ class Expected(Record, dict=True):
         if self._is_retrieved(expectation) or self._is_cited(expectation):
             return True
         knows_cited = self._cited is not None and self._cited.are_documents
-        # A missing document is only sure where one of both has names: False needs that.
+        # False needs names: a document is missing for sure only where what was retrieved, or cited,
+        # has some.
         if self._retrieved is None and not knows_cited:
             return None
         return False
@@ -156,7 +157,7 @@ class Expected(Record, dict=True):
             return None
         if not self._cited.names.isdisjoint(wanted_names(expectation.texts)):
             return True
-        # The wanted one is not found: sure only where what is cited has names.
+        # The expected document is not among them: sure only where all that is cited has names.
         if not self._cited.are_known:
             return None
         return False
@@ -307,7 +308,7 @@ def _is_inside(text: str, end: int, step: int) -> bool:
         has_decimals = outer in ".," and beyond.isdigit()
         return outer.isdigit() or has_decimals
     if unicodedata.category(outer).startswith("M"):
-        return True  # an accent of the letter before it
+        return True  # the outer sign is an accent of the inner letter
     return _is_of_word(inner) and _is_of_word(outer)
 
 

@@ -175,7 +175,7 @@ class MatchingTally:
         Comparing texts takes time, and a sample shows as much. The case's id decides, so that the
         sample is the same one in any order of the cases.
         """
-        # All of a small dataset; 0 has none to check.
+        # Of a small dataset all cases are compared; 0 means that no case can be.
         checkable = self.gold.checkable
         if checkable <= _CHECKED:
             return bool(checkable)
@@ -353,7 +353,8 @@ class MatchingTally:
         """
         notes: list[str] = []
         matching = Matching.ID
-        # On equality documents: they also find what chunks without an own gold id belong to.
+        # Where both find as much, documents: they also find what chunks without an own gold id
+        # belong to.
         if self.by_document >= self.by_id:
             matching = Matching.DOCUMENT_ID
         if matching is Matching.DOCUMENT_ID and self.of_documents:

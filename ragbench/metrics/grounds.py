@@ -185,7 +185,8 @@ def _is_number_shown(amount: Amount, index: dict[str, list[float]]) -> bool:
         rounding = _rounding_of(amount.number)
     if not amount.dimension:
         return _has_value_near(index[_AS_WRITTEN], amount.number, rounding)
-    # Its unit may have been left out where it was shown: "in EUR" above a column of prices.
+    # The unit may be missing beside the number that a chunk shows: "in EUR" above a column of
+    # prices.
     if _has_value_near(index[_BARE], amount.number, rounding):
         return True
     # From here on in the base unit of the dimension.

@@ -46,7 +46,7 @@ def searches_of(retrieval: RetrievalResult[Any] | None) -> list[Search]:
     places_so_far: set[int] = set()
     metadata = as_object(retrieval.metadata)
     for hop in filter(is_object, as_list(metadata.get(HOPS))):
-        # A system writes what it likes here: what is of another type is not known.
+        # The user's system writes these entries: a value of another type counts as unknown.
         query = hop.get("query")
         if not isinstance(query, str):
             query = None

@@ -98,7 +98,8 @@ async def ask_judge(
             version=str(metric.definition.version),
             repeat=repeat,
         )
-    # It is an `LLMError` as well: without this branch the run would go on and fail in each case.
+    # `LLMStoppedError` is an `LLMError` as well: without this branch the run would go on and fail
+    # in each case.
     except LLMStoppedError:
         raise
     except LLMError as error:
@@ -118,7 +119,7 @@ def step_of(reply: Reply[Any], asked: str, answer: Any, quotes: Sequence[Quote] 
     """
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    if reply.usage.reported:  # else nobody counted them, and 0 would be wrong
+    if reply.usage.reported:  # else tokens were not counted, and 0 would be wrong
         prompt_tokens = reply.usage.prompt_tokens
         completion_tokens = reply.usage.completion_tokens
     return JudgeStep(
@@ -173,7 +174,7 @@ class JudgePlan:
         # Metrics of one scorer share its object, so that its package is loaded once.
         targets = dict.fromkeys(metric.definition.scorer for metric in metrics)
         loaded: dict[str, JudgeScorer] = {place: load_attribute(place)() for place in targets}
-        # By metric, as a judgement is asked for by it.
+        # The scorer of each metric, by the metric's name.
         self._scorers = {metric.name: loaded[metric.definition.scorer] for metric in metrics}
         self.prompts = {
             metric.name: self._scorers[metric.name].prepare(metric) for metric in metrics
@@ -238,7 +239,7 @@ class JudgePlan:
         # Without a panel the one model judges, which needs no name.
         jurors = panel.jurors or (("", panel),)
         all_judgements: list[Judgement] = []
-        cells: list[Cell] = []  # one a juror
+        cells: list[Cell] = []  # one for each judge
         for name, models in jurors:
             judgements = await self._verdict(metric, trace, name, models)
             all_judgements += judgements
@@ -248,7 +249,7 @@ class JudgePlan:
                 for judgement in judgements
             )
             if not was_asked:
-                break  # the others would not be, either
+                break  # no judge needs to be asked about this case
         return JudgedCell(cell=mean_cell(cells), judgements=tuple(all_judgements))
 
     async def _verdict(
@@ -268,7 +269,7 @@ class JudgePlan:
             judgement = await self._scorers[metric.name].judge(metric, trace, models, repeat)
             judgements.append(replace(judgement, judge=name))
             if not judgement.steps and judgement.cell.status is not Status.FAILED:
-                break  # nobody was asked: it would be the same again
+                break  # no question was asked: another judging would be the same
         return tuple(judgements)
 
 

@@ -389,7 +389,7 @@ def _match_plain(ids: Sequence[str], gold: Gold) -> tuple[list[Match], list[int]
 def _match_chunks(result: RetrievalResult[Any], gold: Gold) -> tuple[list[Match], list[int]]:
     """The matches of chunks of any kind, and the ranks that are no place of their own.
 
-    A chunk has none that is an earlier one again, or one of a document that is further above. Raise
+    A chunk that repeats an earlier one has none, nor has one whose document is further above. Raise
     `COMPARING` with another result: rank metrics follow from it.
     """
     is_by_id = gold.matching is not Matching.TEXT

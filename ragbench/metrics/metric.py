@@ -196,7 +196,7 @@ def definitions_in(module: Mapping[str, Any]) -> tuple[MetricDefinition, ...]:
     definitions: list[MetricDefinition] = []
     for value in module.values():
         if getattr(value, "__module__", None) != module["__name__"]:
-            continue  # imported from another one
+            continue  # imported from another module
         definition = definition_of(value)
         if definition is not None:
             definitions.append(definition)
@@ -218,7 +218,8 @@ class _Signature:
         a text under ``Args:`` explains each of these.
 
         Raises:
-            ConfigError: the function takes ``*args`` or ``**kwargs``, is a coroutine, or is none.
+            ConfigError: the function takes ``*args`` or ``**kwargs``, is a coroutine, or is no
+                function.
         """
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
@@ -227,7 +228,8 @@ class _Signature:
             self.refuse("is not a function")
         if inspect.iscoroutinefunction(function):
             self.refuse("is a coroutine function: a metric is a plain one")
-        # By kind and in their order: the first are called by place, the others by name.
+        # Parameters by kind, in order: positional ones take parts of a case, keyword-only ones are
+        # settings.
         self.positional: list[inspect.Parameter] = []
         self.keywords: list[inspect.Parameter] = []
         for parameter in inspect.signature(function).parameters.values():
@@ -372,7 +374,8 @@ class _Signature:
         """
         try:
             hints = get_type_hints(self.function, include_extras=True)
-        except (NameError, TypeError, AttributeError):  # of what is imported for checkers alone
+        # Annotations may name what only type checkers import.
+        except (NameError, TypeError, AttributeError):
             hints = {}
         for keyword in self.keywords:
             if keyword.name == cutoff:

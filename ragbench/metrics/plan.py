@@ -66,8 +66,8 @@ class Plan:
             )
         self.metrics = tuple(metrics)
         self.matching = matching
-        # Metrics that are blocked in the same cases are one group: each case is then looked at
-        # once for all of them. Members are the metric's position and its column.
+        # Metrics that the same cases block are one group: each case is then looked at once for all
+        # of them. A member is the metric's position in the run and its column.
         self._groups: dict[tuple[frozenset[Need], bool, bool], list[tuple[int, _Column]]] = {}
         # Whether any metric reads a ranking: only then retrievals are compared with the gold.
         self._ranks = False
@@ -170,7 +170,7 @@ class _Column:
         """
         self.definition = metric.definition
         formula = metric.definition.formula
-        if formula is None:  # made by hand: `computable` gives none such
+        if formula is None:  # `computable` gives a formula to all metrics that have a function
             raise ConfigError(f"'{metric.name}' has no function that computes it")
         if formula.prepare is not None:
             formula.prepare()
@@ -192,8 +192,8 @@ class _Column:
         has_best = metric.definition.direction is not Direction.NEITHER
         reads_reference = "reference" in formula.arguments
         self._takes_best = reads_reference and has_best and self._skip_position is None
-        # Of a pure function of the ranking alone, what it gave for one is what it gives for the
-        # next: there are few rankings, and equal ones are one object.
+        # A pure function of the ranking alone gives the same for equal rankings: there are few
+        # rankings, and equal ones are one object.
         self._is_pure = formula.arguments == ("ranking",) and metric.definition.deterministic
         self._by_ranking: dict[object, Cell] = {}
         # Plain values with their cells, so that equal cells are one object in a long run.
@@ -279,7 +279,7 @@ class _Column:
                 return cell
             if cell.value is not None:
                 cell_by_value[cell.value] = cell
-        # None has a value: the first skip is as good a reason as any other.
+        # No answer has a value: the first skip is as good a reason as any other.
         if not cell_by_value:
             return cells[0]
         if self.definition.direction is Direction.LOWER:
@@ -320,7 +320,7 @@ class _Column:
                 except BaseException as error:
                     if is_users_interruption(error):
                         raise
-                    value = error  # it becomes a cell
+                    value = error  # a failed cell is made of it
             # Only values of these types can be looked up: others may not be hashable.
             cell = cell_by_value.get(value) if type(value) in _PLAIN else None
             cells.append(cell or self._cell_of_value(value))
@@ -346,7 +346,7 @@ class _Column:
         except BaseException as error:
             if is_users_interruption(error):
                 raise
-            # It becomes a cell.
+            # One case is left, and it is the bad one: its error is made into a failed cell.
             if rows == 1:
                 return [error]
             half = rows // 2
@@ -415,7 +415,7 @@ def _as_float(value: object) -> float | None:
     """
     if isinstance(value, Decimal):
         return float(value)
-    item: Any = getattr(value, "item", None)  # of NumPy, torch
+    item: Any = getattr(value, "item", None)  # numbers of NumPy and torch have this method
     try:
         plain = value
         if callable(item) and not isinstance(value, Real):
@@ -425,7 +425,7 @@ def _as_float(value: object) -> float | None:
         return float(plain)
     except OverflowError:
         return inf
-    except (TypeError, ValueError, RuntimeError):  # of several numbers
+    except (TypeError, ValueError, RuntimeError):  # an array of several numbers is no number
         return None
 
 
@@ -454,7 +454,7 @@ def reads_texts(definition: MetricDefinition) -> bool:
 
     A recorded ranking may have ids and no texts: only metrics that need the texts are then skipped.
     """
-    if definition.formula is None:  # a judge reads what it is shown
+    if definition.formula is None:  # a judge reads all parts of a case that the metric needs
         return Need.RETRIEVED_CONTEXTS in definition.needs
     return not _TEXTS.isdisjoint(definition.formula.arguments)
 

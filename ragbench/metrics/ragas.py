@@ -166,7 +166,7 @@ async def _scores_of_class(cls: str, rows: Sequence[Mapping[str, Any]]) -> Value
     values: Values = []
     for row in rows:
         if cls == "NonLLMContextRecall" and not row["retrieved_contexts"]:
-            values.append(0.0)  # RAGAS takes the largest of no similarities, and raises
+            values.append(0.0)  # RAGAS would take the largest of no similarities, and raise
             continue
         try:
             value = float(await instance.single_turn_ascore(make_sample(**row)))
@@ -400,7 +400,7 @@ def _rubrics_arguments(_: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
         rubrics = as_object(file.value)
         names = [f"score{grade}_description" for grade in range(1, 6)]
         are_texts = all(isinstance(text, str) for text in rubrics.values())
-        # Exactly these names, which are RAGAS' own, and each with its text.
+        # RAGAS takes exactly these names, and for each a text.
         if set(rubrics) != set(names) or not are_texts:
             raise DataError([file.problem((), f"must hold the texts {', '.join(names)}")])
         arguments["rubrics"] = rubrics

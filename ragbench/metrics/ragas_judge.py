@@ -108,8 +108,8 @@ class JudgeCalls:
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """The vectors of texts, which are also kept.
 
-        RAGAS asks for some again in code that cannot wait. An error is kept, too: RAGAS swallows
-        it.
+        RAGAS asks for some of these texts again in code that cannot wait, and then gets the kept
+        vectors. An error is kept, too: RAGAS swallows it.
         """
         if self.panel.embeddings is None:
             raise ConfigError(f"{self.purpose} needs a model for embeddings, and none is named")
@@ -259,7 +259,7 @@ class _LLM:
     def generate(self, prompt: str, response_model: type[Any]) -> Any:
         """Refuses a call that blocks.
 
-        RAGAS makes one only where no event loop runs; its models must have the method.
+        RAGAS makes such a call only where no event loop runs, and wants the method in each model.
         """
         raise RuntimeError("this judge answers coroutines only")
 
@@ -279,7 +279,7 @@ class _Embeddings:
         """The vector of a text that was embedded before.
 
         Nothing can be awaited in this call of RAGAS. A text that was not embedded is a `KeyError`:
-        RAGAS then asks otherwise than was known here.
+        the installed RAGAS then embeds other texts than `RagasJudge` has embedded for it.
         """
         return ASKING.get().vectors[text]
 
@@ -314,9 +314,10 @@ class RagasJudge:
     """
 
     def __init__(self) -> None:
-        """Loads ragas, which takes seconds, and makes the objects through which its metrics ask.
+        """Loads ragas, which takes seconds, and makes the objects through which RAGAS' metrics ask.
 
-        Its metrics refuse a model that does not inherit from RAGAS' own classes.
+        RAGAS' metrics refuse a model that does not inherit from RAGAS' own classes, so that the
+        classes of the two models are made here.
         """
         self._ragas = import_ragas()
         require("pydantic", extra="llm")
@@ -348,7 +349,7 @@ class RagasJudge:
     def prepare(self, metric: Metric) -> str:
         """The digest of a metric's prompts, which are RAGAS' own, with its version.
 
-        Judgements are kept under it, so that another version of RAGAS judges anew.
+        Judgements are kept under this digest, so that another version of RAGAS judges anew.
         """
         return digest_of([self._version, *_prompt_parts(self._object(metric))])
 
@@ -417,14 +418,15 @@ class RagasJudge:
         if isinstance(problem, NothingToJudgeError):
             return Cell.skipped(str(problem))
         failure = Failure.of(problem, stage="score")
-        if isinstance(problem, LLMError):  # its message says all; a traceback a cell says no more
+        # Its message says all: a traceback in each cell would say no more.
+        if isinstance(problem, LLMError):
             failure = replace(failure, cause=None, traceback=None)
         return Cell.failed(failure)
 
     async def _value(
         self, metric: Metric, ragas_metric: RagasMetric, row: Mapping[str, Any], calls: JudgeCalls
     ) -> float:
-        """The value that RAGAS' metric gives for a case. Its older classes are called otherwise.
+        """The value that RAGAS' metric gives for a case; RAGAS' older classes take it as a sample.
 
         A field that the case does not have is left out of the call.
 
@@ -449,8 +451,8 @@ class RagasJudge:
     def _object(self, metric: Metric) -> Any:
         """RAGAS' object of a metric, made once for all cases: it holds the prompts.
 
-        It is given the models through which it asks. RAGAS' warnings of its older interface, which
-        no user can change, are turned off.
+        The object is given the models through which RAGAS asks. RAGAS' warnings of its older
+        interface, which no user can change, are turned off.
 
         Raises:
             ConfigError: the installed RAGAS has no such metric.
@@ -484,7 +486,7 @@ def _are_noncommittal(steps: Sequence[JudgeStep]) -> bool:
     for step in steps:
         if "noncommittal" in step.answer:
             verdicts.append(step.answer["noncommittal"])
-    # Without a verdict it was never asked: `all` of none would be True.
+    # Without a verdict the model was never asked this: `all` of none would be True.
     return bool(verdicts) and all(verdicts)
 
 

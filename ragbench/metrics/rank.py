@@ -78,7 +78,7 @@ class Ranking(Record, kw_only=False, eq=False):
         if self.ranks is None:
             return Ranking(grades, self.golds, grades, self.ideal)
         gains: list[int] = []
-        new_ranks: dict[int, int] = {}  # by the ranks so far
+        new_ranks: dict[int, int] = {}  # each new rank by the rank so far
         for rank, grade in enumerate(self.grades, 1):
             if grade >= 0:
                 # A chunk that repeats a gold context brings nothing, and keeps its place.
@@ -133,7 +133,8 @@ def _ranking_of_slots(slots: tuple[tuple[int, ...], ...], grades: tuple[int, ...
     golds = tuple(sorted(grades, reverse=True))
     if is_regular:
         return _regular_ranking(tuple(chunk_grades), golds)
-    # Nobody can gain more than these chunks do, and each gold context that none of them holds.
+    # No ranking gains more than these chunks, best first, and each gold context that none of them
+    # holds.
     ideal = [gain for gain in gains if gain != UNJUDGED]
     for gold, grade in enumerate(grades):
         if gold not in first_ranks:
@@ -152,7 +153,7 @@ def ranking_of(matched: Matched) -> Ranking:
     slots: list[tuple[int, ...]] = [()] * matched.chunks
     for match in matched.matches:
         slots[match.rank - 1] += (match.gold,)
-    # Only after all matches are placed, since ranks count the repeated chunks.
+    # Repeated chunks are taken out only now: the ranks of the matches count them.
     if matched.repeated:
         dropped = set(matched.repeated)
         slots = [slot for rank, slot in enumerate(slots, 1) if rank not in dropped]

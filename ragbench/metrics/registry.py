@@ -203,7 +203,7 @@ def parse_metric(given: MetricLike, *, rubrics: Mapping[str, str] = _NO_RUBRICS)
     if isinstance(given, Metric):
         return given
     if isinstance(given, str) and given.startswith(RUBRIC):
-        from ragbench.metrics.rubric import parse_rubric  # of few runs
+        from ragbench.metrics.rubric import parse_rubric  # late: few runs have a rubric
 
         return parse_rubric(given, rubrics)
     if isinstance(given, str):
@@ -307,7 +307,8 @@ def default_metrics(
     """
     names = [*DEFAULT]
     if has_expectations:
-        # In the second place, before metrics of the answer's words: it is what the author demands.
+        # Expectations are what the author of a case demands: in the second place, before metrics of
+        # the answer's words.
         names.insert(1, "expectations")
     if has_hops:
         # Imported only here: most runs have no hops.
@@ -400,7 +401,7 @@ def _definition_at(place: str) -> MetricDefinition:
         )
     module, _, attribute = place.rpartition(":")
     if module.endswith(".py") and Path(module).is_absolute():
-        # Without the path to this folder, which is another one elsewhere.
+        # Without the path to the working directory, which is another one on another machine.
         path = Path(module)
         working_directory = Path.cwd()
         file = path.name
@@ -435,7 +436,7 @@ def _formula_digest(function: Callable[..., Any]) -> str:
 
     Taken once, right after the function was loaded: the code that runs is the code that counts.
     """
-    from ragbench.ledger.identity import imported_sources  # of users' metrics alone
+    from ragbench.ledger.identity import imported_sources  # late: only metrics of users need it
 
     plain = inspect.unwrap(function)
     own = described(function)

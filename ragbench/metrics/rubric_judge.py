@@ -41,14 +41,15 @@ class RubricJudge:
     def identity(self) -> Mapping[str, str]:
         """The digest of the prompt without a criterion, which each metric adds: see `prepare`.
 
-        Runs with other rubrics compare their judgements of the same ones by it.
+        Two runs with different sets of rubrics may so compare their judgements by the rubrics that
+        both have.
         """
         return {"prompts": digest_of([self._task, self._schema.definition])}
 
     def prepare(self, metric: Metric) -> str:
         """The digest of the prompt with the metric's criterion: with other words it judges anew.
 
-        Judgements are kept under it.
+        Judgements are kept under this digest.
         """
         return digest_of([self._task_of(metric), self._schema.definition])
 

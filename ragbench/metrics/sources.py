@@ -25,7 +25,7 @@ def spelled(text: str) -> str:
     Another result changes which expectations hold.
     """
     folded = unicodedata.normalize("NFC", text).casefold()
-    # Without its case a letter may be in the other form again.
+    # Folding the case may part letters and accents again, so the form is made once more.
     normalised = unicodedata.normalize("NFC", folded)
     return " ".join(normalised.split())
 

@@ -49,7 +49,7 @@ class SummaryBuilder:
         self._columns = [array("d") for _ in self.metrics]
         """By metric the values of the cases; NaN where a case has none."""
         self._reasons: list[Counter[tuple[Status, str]]] = [Counter() for _ in self.metrics]
-        """By metric why cells have no value, with their number."""
+        """By metric the reasons why cells have no value, each with the number of cells."""
         self._named_clusters: list[str | None] = []
         """The cluster that each case names itself."""
         self.names: dict[str, str] = {}
@@ -58,7 +58,8 @@ class SummaryBuilder:
         """Two numbers for each case (`Case.gold_pair`): cases with equal ones share gold, and are
         one cluster."""
         self._members: dict[tuple[str, str], array[int]] = defaultdict(partial(array, "q"))
-        """By slice ("tag" or "language", and its name) the rows of its cases."""
+        """The rows of the cases of each slice; a slice is "tag" or "language", and the name of
+        one."""
 
     def add(self, case: Case, cells: Sequence[Cell]) -> None:
         """Takes in a case: its cells, its cluster or gold, its tags and its language.
@@ -84,7 +85,7 @@ class SummaryBuilder:
             # One object for all cases of a cluster: 100,000 equal texts would take memory.
             cluster = self.names.setdefault(cluster, cluster)
         self._named_clusters.append(cluster)
-        # Where cases name their clusters, what they share of the gold does not count.
+        # Once a case has named its cluster, shared gold no longer makes clusters.
         if self.names:
             self._gold.extend((-1, -1))
         else:
@@ -240,8 +241,8 @@ def _figures_of_cases(
             bounds=(definition.low, definition.high),
             probability=definition.probability,
         )
-        # Words rank answers and miss the level of right ones: their interval would claim to know
-        # it.
+        # A metric by words ranks answers, and misses the share of right ones: its interval would
+        # claim to hold that share.
         if has_known_level(metric.name):
             interval = mean.reported
         if interval is not None:
@@ -265,7 +266,7 @@ def _aggregate_score(metric: Metric, values: Sequence[float]) -> float | None:
     definition = metric.definition
     is_own_and_stored = definition.formula is None and not definition.digest
     if is_own_and_stored:
-        from ragbench.metrics.registry import computable  # of stored metrics alone
+        from ragbench.metrics.registry import computable  # late: only stored metrics need it
 
         try:
             definition = computable(metric).definition
@@ -276,7 +277,7 @@ def _aggregate_score(metric: Metric, values: Sequence[float]) -> float | None:
     aggregate = definition.formula.aggregate
     try:
         accepted_names = {*inspect.signature(aggregate).parameters}
-    except ValueError:  # max() has none that can be seen
+    except ValueError:  # Python's own functions, as max(), may show no signature
         accepted_names = set[str]()
     # The function is given the parameters of the metric that it has a parameter for.
     arguments: dict[str, Any] = {}

@@ -93,7 +93,7 @@ class SupportJudge:
             repeat: which of several judgings this is, from 0.
         """
         contexts = _contexts_of(trace)
-        # By their places among all contexts, which quotes name.
+        # Each text under its place among all contexts, since quotes name a context by its place.
         texts = {place: text for place, text in enumerate(contexts) if text.strip()}
         if not texts:
             return Judgement(cell=Cell.skipped("there are no contexts to judge the answer by"))

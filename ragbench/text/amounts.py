@@ -63,7 +63,7 @@ class Amount(NamedTuple):
         not compare. This amount is the one that is expected: the reference's.
         """
         if not self.dimension or not other.dimension:
-            # One leaves its unit out: the figures are compared as they are written.
+            # One of the two amounts has no unit: the figures are compared as they are written.
             agreement = self._compared_figures(
                 other, self.number, other.number, self.place, other.place
             )

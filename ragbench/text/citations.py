@@ -106,7 +106,7 @@ def _possible_names(place: str) -> Iterator[str]:
     Args:
         place: the text between the brackets, or behind the label.
     """
-    # From the whole to its words: the name may hold blanks itself.
+    # First each whole part, then its words: a name may hold blanks itself.
     for part in _PARTS.split(place):
         whole = part.strip(_EDGES)
         plain = _LEAD.sub("", whole, count=1) if _LEAD.match(whole) else whole

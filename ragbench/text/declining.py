@@ -221,7 +221,7 @@ def _kind_beside(part: str, kinds_before: Sequence[str], languages: Sequence[str
     # Only behind a refusal: by itself such a sentence says something.
     if _DECLINES in kinds_before and _matches_any(part, "concludes", languages):
         return _CONCLUDES
-    # The refusal must be the part right before: a sentence between them has ended it.
+    # The refusal must be the part right before: a sentence in between has ended it.
     if kinds_before[-1:] == [_DECLINES] and _matches_any(part, "goes_on", languages):
         return _CONCLUDES
     return _SAYS
@@ -248,7 +248,8 @@ def _part_declines(part: str, part_before: str, languages: Sequence[str]) -> boo
             return False
     if _matches_any(core, "declines", languages):
         return True
-    # "From the texts it is unclear who won" declines only with its opening.
+    # Once more with the opening that `core` lacks: "From the texts it is unclear who won" declines
+    # only with it.
     if but is None and core != part and _matches_any(part, "declines", languages):
         return True
     if not _matches_any(core, "follows", languages):

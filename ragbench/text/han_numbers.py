@@ -60,7 +60,7 @@ def _number_in_digits(match: re.Match[str]) -> str:
             digit = _DIGITS[sign]
             continue
         if scale == 10000:
-            # All signs before it count ten thousands; alone it is one.
+            # All that was read before 万 counts ten thousands; 万 alone is one of them.
             total = (total + digit or 1) * scale
         else:
             total += (digit or 1) * scale

@@ -112,7 +112,7 @@ def _language_by_script(section: str, text: str) -> str | None:
     """
     for language, script in _scripts_of_languages(section):
         letters = re.findall(script, text)
-        # Of all characters, blanks and digits included.
+        # The share is of all characters, blanks and digits included.
         if len(letters) * 5 > len(text):
             return language
     return None

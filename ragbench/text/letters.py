@@ -30,7 +30,7 @@ def plain_letters(text: str) -> str:
     """
     if text.isascii():
         return text
-    # Before the normal form, which would make a plain blank, and a plain 2, of them.
+    # Before the normal form, which would turn a narrow blank into a plain one, and "²" into 2.
     with_commas = _NARROW_BLANKS.sub(",", text)
     plain = with_commas.translate(_SIGNS)
     return _UNWRITTEN.sub("", unicodedata.normalize("NFKC", plain))
@@ -53,7 +53,7 @@ def bare(word: str) -> str:
             letters.append(base)
         else:
             letters.append(letter)
-    # These three have no accent that the normal form would part off.
+    # ß, ø and ł have no accent that the normal form would part off.
     return "".join(letters).replace("ß", "ss").replace("ø", "o").replace("ł", "l")
 
 

@@ -92,9 +92,9 @@ class Lexeme:
             end: the position behind it.
         """
         self.kind = kind
-        """The group of the pattern that it matches: ``word``, ``number``, ``sign``."""
+        """The group of the pattern that the piece matches: ``word``, ``number``, ``sign``."""
         self.raw = raw
-        """As it is written."""
+        """The piece as the text has it."""
         # A word is in small letters at once, without a look-up: most pieces are words.
         if kind == "word":
             self.word = raw.lower()
@@ -122,7 +122,7 @@ def lexemes(text: str) -> list[Lexeme]:
     What is no piece, such as a comma, is left out. A piece is cut by its letters alone; what it
     means beside others, `ragbench.text.wording` decides.
     """
-    # Most texts have none of these, and the shorter pattern is faster.
+    # Most texts have no address, and the pattern without addresses is faster.
     has_addresses = "@" in text or "://" in text or "www." in text
     pattern = _pattern_of_pieces(is_ascii=text.isascii(), has_addresses=has_addresses)
     # Every group of the pattern is named, so that `lastgroup` is the kind.

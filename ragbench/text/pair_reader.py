@@ -114,7 +114,8 @@ class _Head(NamedTuple):
         if len(row) == 1:
             return float(row[0])
         other_classes = np.delete(row.astype(np.float64), self.answer_class)
-        # The logarithm of a sum of exponentials, none of which overflows: all are at most 1.
+        # The logarithm of a sum of exponentials: less the highest, none is above 1 and none
+        # overflows.
         highest = float(other_classes.max())
         log_of_sum = float(np.log(np.exp(other_classes - highest).sum()))
         return float(row[self.answer_class]) - highest - log_of_sum
@@ -251,7 +252,8 @@ class PairReader(PairModel):
         if self._logits is not None:
             columns = len(rows[self._logits])
             self._head = _head_by_labels(columns, _read_config(config).labels, str(model.parent))
-        # Neither logits of a pair nor both ends of a span: it answers nothing.
+        # Outputs that are neither logits of a pair nor both ends of a span: the model answers
+        # nothing.
         elif self._start is None or self._end is None:
             outputs: list[str] = []
             for name, row in zip(self.outputs, rows, strict=True):
@@ -382,11 +384,12 @@ class LoadedReader:
                 "optimum-cli export onnx --model NAME FOLDER"
             )
         package = require("sentence_transformers", extra="sentence-transformers")
-        # The package raises either for a folder that it does not understand.
+        # The package raises ValueError or OSError for a folder that it does not understand.
         try:
             self._model: Any = package.CrossEncoder(folder, device="cpu")
         except (ValueError, OSError) as error:
-            # Its messages may be pages long; 300 letters are any number that fits a few lines.
+            # The package's messages may be pages long; 300 letters are any number that fits a few
+            # lines.
             problem = " ".join(str(error).split())[:300]
             raise ConfigError(
                 f"sentence-transformers cannot load the model '{folder}': {problem}"

@@ -119,7 +119,7 @@ def asked_type(query: str) -> AnswerType:
     """
     text = normalise(query)
     for kind in AnswerType:
-        # It has no pattern of its own: it is what is left.
+        # `OTHER` has no pattern: it is the type of a question that no pattern fits.
         if kind is AnswerType.OTHER:
             continue
         if _ASKED[kind].search(text):
@@ -156,7 +156,7 @@ def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> boo
         words = [word.strip(".,;:()") for word in plain.split()]
         candidates = [word for word in words if _RULES["number_in_text"].search(word)]
     else:
-        # With its capitals, which names are known by.
+        # The text with its capitals, which names are known by.
         candidates = _RULES["capitalised"].findall(text)
         if kind is AnswerType.PERSON:
             candidates += _RULES["people"].findall(plain)
@@ -271,7 +271,7 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
         if not query_tokens.isdisjoint(tokens):
             continue  # the question says it itself
         nearness = _nearness(span, words, query_places)
-        # Of equally near ones the first: `>` keeps it.
+        # Of parts that are equally near the first one: `>` keeps it.
         if best_span is None or nearness > highest:
             best_span = span
             highest = nearness
@@ -299,7 +299,7 @@ def _words_with_places(sentence: str) -> list[_Word]:
             words.append(_Word(place, piece))
             place += 1
         else:
-            # As if so many words were between.
+            # A comma counts as so many words between.
             place += _COMMA_WORDS
     return words
 
@@ -325,7 +325,8 @@ def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[i
         words_between = 0
         # A part without a word has no place, and counts as near to all.
         if span_places:
-            # One of both is negative, the other is the distance; both are within the part.
+            # One of the two is the distance and the other negative; for a token within the part
+            # both are.
             words_behind_token = span_places[0] - place - 1
             words_before_token = place - span_places[-1] - 1
             words_between = max(0, words_behind_token, words_before_token)

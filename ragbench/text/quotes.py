@@ -93,7 +93,7 @@ def _normalised_with_offsets(text: str) -> tuple[str, list[int], list[int]]:
     start = 0
     while start < len(text):
         end = start + 1
-        # Marks belong to the letter before them: their order is normalised with it.
+        # Combining marks are taken with the letter before them: their order is normalised with it.
         while end < len(text) and unicodedata.combining(text[end]):
             end += 1
         for letter in _normal_form(text[start:end]):

@@ -89,7 +89,8 @@ def _possible_ends(text: str) -> Iterator[re.Match[str]]:
     mark = _MARK.search(text)
     while mark is not None:
         match = _END.match(text, mark.start())
-        if match is None:  # nothing within the run can end a sentence that its end does not
+        # Of a run of marks ("...") only the last can end a sentence: go on behind it.
+        if match is None:
             run = _RUN.match(text, mark.start())
             position = mark.end() if run is None else run.end()
         else:

@@ -64,14 +64,14 @@ def rows_in(text: str, place: Span) -> Sequence[TableRow]:
 
     A place is a piece of evidence, which is often a part of one row but may quote a whole table.
     """
-    # The place may be within one row: then it is that one, and no other.
+    # A place within one row has that row, and no other.
     row = row_around(text, place)
     if row is not None:
         return (row,)
     stretch = text[place.start : place.end]
     beginnings = list(_HTML_ROW.finditer(stretch))
     if not beginnings:
-        beginnings = list(re.finditer(r"(?m)^.", stretch))  # of each line
+        beginnings = list(re.finditer(r"(?m)^.", stretch))  # the beginning of each line
     rows: list[TableRow] = []
     for beginning in beginnings:
         position = place.start + beginning.start()
@@ -140,7 +140,7 @@ def _row_of_lines(text: str, place: Span) -> TableRow | None:
     first = lines.number_at(place.start)
     # The last letter of the place: its end is the position behind it.
     last = lines.number_at(max(place.start, place.end - 1))
-    # A line without cells of its own: the row may have a line for each cell.
+    # One line without cells in it: the row may have a line for each cell.
     for number in range(first, last + 1):
         if not _has_cells(lines.line(number)):
             return _line_broken_row(lines, first, last)
@@ -255,7 +255,7 @@ def _is_value(line: str) -> bool:
 
     The limits keep sentences out that hold a number.
     """
-    # Marks such as a dash have no digit, and count all the same.
+    # A mark for no value, such as a dash, has no digit and counts all the same.
     if line.lower() in _NO_VALUE:
         return True
     if len(line) > _LONGEST_CELL:

@@ -30,7 +30,7 @@ def table(package: str, name: str, section: str = "") -> Mapping[str, Any]:
     """
     if section:
         file = table(package, name)
-        # The section goes before what is above it where both have a name.
+        # Where the section and the file above it have an entry of one name, the section's counts.
         return {**file, **file[section]}
     # By the package's loader, since it may be read from an archive.
     data = get_data(package, f"{name}.toml") or b""

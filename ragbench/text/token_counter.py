@@ -125,7 +125,7 @@ class ApproximateCounter(Record):
         # letters.
         noise_letters = sum(map(len, _NOISE.findall(text)))
         if noise_letters:
-            # A blank in their place, so that the words around do not become one.
+            # A blank in place of each such run, so that the words around it do not become one.
             text = _NOISE.sub(" ", text)
         words = len(_WORD.findall(text))
         common_words = len(_COMMON.findall(text))
@@ -138,8 +138,8 @@ class ApproximateCounter(Record):
             # Counted by kind of letter: a block of Unicode has about the same tokens a letter.
             for character, times in Counter(_BEYOND_ASCII.findall(text)).items():
                 if not character.isspace():
-                    # The blocks are in order of their first letter: the last that begins at or
-                    # before it.
+                    # The blocks are in order of their first letter: the character is in the last
+                    # one that begins at or before it.
                     block = bisect_right(_STARTS, ord(character)) - 1
                     _, tokens_a_character = _BLOCKS[block]
                     total += times * tokens_a_character

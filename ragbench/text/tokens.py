@@ -189,7 +189,8 @@ def _pattern_of_runs(normal: str) -> re.Pattern[str]:
     """
     if normal.isascii():
         return _ASCII
-    # Not compiled before a text needs them, which takes milliseconds; `re` keeps them.
+    # These two take milliseconds to compile: that waits for a text that needs them; `re` keeps
+    # both.
     if re.search(_NEEDS_CARE, normal):
         return re.compile(_CAREFUL)
     return re.compile(_PLAIN)
@@ -235,6 +236,6 @@ def _stem_of_word(word: str) -> str:
     if not hasattr(_local, "stemmer"):
         # By name, because the package has no types.
         _local.stemmer = importlib.import_module("Stemmer").Stemmer("english")
-        # Its own cache costs more than stemming does; `_tokens_of_run` has one.
+        # The stemmer's cache costs more than stemming does; `_tokens_of_run` has a cache.
         _local.stemmer.maxCacheSize = 0
     return str(_local.stemmer.stemWord(word))

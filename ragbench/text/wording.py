@@ -137,7 +137,7 @@ def wording(text: str) -> Wording:
         # Short texts are read whole: they may be a reference, whose identifiers count.
         if names_nothing and len(words) > _MOST_WORDS_READ_WHOLE:
             return Wording(words, (), ())
-    # After the quick way: Chinese numbers are beyond ASCII.
+    # Behind the quick way, which only texts in ASCII take: Chinese numbers are never in ASCII.
     plain = han_numbers_in_digits(plain)
     plain = _HALF_OF_DAY_WITH_POINTS.sub(r"\1m", plain)
     reader = _WordingReader(lexemes(plain))
@@ -312,7 +312,7 @@ class _WordingReader:
         if word in words.times:
             return self._read_times(position, words.times[word], end)
         if word in words.rates:
-            # A rate such as "weekly" has no number: it is once in that time.
+            # A rate such as "weekly" has no number: it means once in that time.
             self._tokens.append(lexeme.word)
             self._spoken.append(rate(1.0, words.rates[word]))
             return end
@@ -352,7 +352,7 @@ class _WordingReader:
         unit, end = self._unit_at(behind)
         if unit is None:
             return behind
-        # Up to two words may be before it, as in "within about an hour".
+        # Up to two words may be before the article, as in "within about an hour".
         is_whole_text = end >= len(self._lexemes) and position <= 2
         if is_whole_text or self._follows_half(end):
             article = _Figure(number=1.0, place=1.0, end=behind)
@@ -428,15 +428,16 @@ class _WordingReader:
     def _is_part(self, word: str, number: float) -> bool:
         """Whether a word behind a number names parts of a whole: "thirds" behind 2.
 
-        "5 thirds" is one, "5 third" an ordinal.
+        "5 thirds" names parts, "5 third" has an ordinal.
 
         Args:
-            number: before the word; of one part or several the word has another form.
+            number: before the word, which has one form for one part (third) and another for
+                several (thirds).
         """
         words = self._words
         if word not in words.fractions or word in words.numbers:
             return False
-        if word == "quarters" and number > 3:  # quarters of a year
+        if word == "quarters" and number > 3:  # "4 quarters" are of a year
             return False
         return number == 1 or word.endswith("s")
 
@@ -501,7 +502,7 @@ class _WordingReader:
             place = 1.0
         if self._follows_half(behind):
             number += 0.5
-            # A half is exact to its tenth, as 1.5 is.
+            # An amount with a half is exact to a tenth, as 1.5 is.
             place = 0.1
             behind += len(_AND_A_HALF)
             # The unit is before the half ("an hour and a half"), or behind it.
@@ -672,7 +673,7 @@ class _WordingReader:
         if lexeme.kind != "word" and lexeme.raw not in SIGN_WORDS:
             return None
         units = self._words.units
-        # As it is written before in small letters: "M" and "m" are two units.
+        # First as it is written, then in small letters: "M" and "m" are two units.
         for name in (lexeme.raw, lexeme.word, bare(lexeme.word)):
             if name in units:
                 return units[name]
@@ -731,7 +732,7 @@ class _WordingReader:
                 self._add_unit_words(end, behind)
                 self._spoken.append(rate(count, unit.size))
                 return behind
-        # Without a time it is a count of its own kind, which compares with "two times".
+        # Without a time behind it the count is an amount of "times", as "two times" is.
         self._spoken.append(Amount("times", value=count, number=count, place=1.0, step=1.0))
         return end
 
@@ -918,7 +919,7 @@ class _WordingReader:
 def _is_day(lexeme: Lexeme) -> bool:
     """Whether a piece beside a month may be its day: a number of one or two digits, up to 31.
 
-    "May 1998" and "May 500" name none.
+    "May 1998" and "May 500" name no day.
     """
     if lexeme.kind != "number" or not lexeme.raw.isdecimal():
         return False

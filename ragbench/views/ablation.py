@@ -32,7 +32,7 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
         "counter": {"name": ablation.counter, "is_estimate": ablation.is_estimate},
         "compared_with": ablation.variants[0].name,
         **values_of(ablation, "family keep"),
-        # Of a run without gold no best order is known.
+        # Empty for a run without gold, whose best order is not known.
         "ceiling": dict(zip(metrics, ablation.ceiling, strict=False)),
         "generator": ablation.generator,
         "variants": [_variant_object(variant) for variant in ablation.variants],
@@ -55,7 +55,7 @@ def _variant_object(variant: VariantReport) -> dict[str, Any]:
             **values_of(change, "compared gained lost losses"),
         }
     seconds: dict[str, float] | None = None
-    if not variant.reused_scores:  # whose times were not measured again
+    if not variant.reused_scores:  # reused scores come without new times
         seconds = {"p50": variant.seconds_p50, "p95": variant.seconds_p95}
     failures = [{"failure": text, "count": count} for text, count in variant.failures]
     return {
@@ -90,7 +90,7 @@ def _metric_table(ablation: Ablation, position: int) -> Section:
         cells = _effect_cells(change, drawing, acted=variant.acted != 0)
         rows.append([variant.name, *cells])
     ceiling: float | None = None
-    if ablation.ceiling:  # of a run without gold no best order is known
+    if ablation.ceiling:  # empty for a run without gold, whose best order is not known
         ceiling = ablation.ceiling[position]
     if ceiling is not None:
         empty_cells = [""] * (len(columns) - 2)
@@ -145,7 +145,7 @@ def _cost_table(ablation: Ablation) -> Section:
     """
     rows: list[Sequence[object]] = []
     for variant in ablation.variants:
-        # A time of an earlier variant would be a figure of other work.
+        # The time of the earlier variant whose scores are reused would be a figure of other work.
         times = ("reused", "reused")
         if not variant.reused_scores:
             times = (_time_text(variant.seconds_p50), _time_text(variant.seconds_p95))

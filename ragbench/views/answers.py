@@ -93,7 +93,7 @@ def _word_parts(answers: AnswerCounts) -> Iterator[str]:
         yield f"{answers.right:,} {verb} with the reference"
     if answers.wrong:
         verb = "contradicts" if answers.wrong == 1 else "contradict"
-        # "it" needs the reference to be named before.
+        # "it" is clear only where the text before names the reference.
         reference = "it" if answers.right else "the reference"
         yield f"{answers.wrong:,} {verb} {reference}"
 
@@ -117,7 +117,7 @@ def _other_parts(answers: AnswerCounts) -> Iterator[str]:
     """
     if answers.undecided:
         yield f"{answers.undecided:,} cannot be told by words"
-    # Both kinds: declining is right where the question has no answer.
+    # All that declined, rightly or not: declining is right where the question has no answer.
     declined = answers.declined + answers.declined_rightly
     if declined:
         text = f"{declined:,} declined"
@@ -157,7 +157,7 @@ def _decider_sentence(answers: AnswerCounts, judge: str) -> str:
     if answers.by_label:
         parts.append(f"{answers.by_label:,} by label")
     if answers.by_judge:
-        # Beside labels the judge goes without its name, for a short sentence.
+        # Beside labels it is "judge" without the judge's name, for a short sentence.
         decider = "judge" if answers.by_label else name
         parts.append(f"{answers.by_judge:,} by {decider}")
     if answers.by_words:
@@ -173,7 +173,7 @@ def corrected_share(corrections: Sequence[Correction]) -> Correction | None:
     """
     for metric in (*JUDGED_RIGHT, WORDS_RIGHT):
         for correction in corrections:
-            is_of_run = len(correction.runs) < 2  # of two it is their difference
+            is_of_run = len(correction.runs) < 2  # a correction of two runs is of their difference
             if correction.metric == metric and is_of_run and correction.interval is not None:
                 return correction
     return None
@@ -220,7 +220,7 @@ def _label_advice(report: Report, answers: AnswerCounts, *, with_command: bool) 
         return ""
     number = min(_ENOUGH, answers.answers)
     advice = f"label {number} for the share of right ones"
-    if number == _ENOUGH:  # of fewer answers nothing is known beforehand
+    if number == _ENOUGH:  # how sure fewer labels are is not known beforehand
         advice += " (about ±10 points)"
     if with_command:
         advice += f", with: ragbench label RUN -m {correctable[0]} -n {number}"

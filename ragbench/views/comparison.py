@@ -103,7 +103,7 @@ def difference_cells(metric: MetricComparison, difference: Difference) -> Differ
         after = metric.figure_of(difference.second).score
     first, second, change = movement_cells(before, after, metric.unit)
     if not difference.cases:
-        change = "-"  # of means over other cases there is none
+        change = "-"  # means over different cases have no difference
     cases = paired_cases_text(
         difference.cases,
         difference.cases_only_first,
@@ -168,7 +168,7 @@ def _significant_metrics(
     # The worse ones are read first.
     names_by_way: dict[str, list[str]] = {"worse": [], "better": [], "different": []}
     for metric in comparison.metrics:
-        # Labels of people decide it, in a line of its own.
+        # Labels of people decide this metric between the two runs, in a line of its own.
         if (metric.name, *pair) in corrections:
             continue
         for difference in metric.differences:
@@ -236,11 +236,12 @@ def change_lines(change: SystemChange, *, most: int = _MOST_CHANGES) -> Iterator
     Args:
         most: changes that are named.
     """
-    # Where one run lacks its origins, no other sentence holds.
+    # Where one run does not say what its system was made of, no other sentence holds.
     if change.unknown:
         yield f"unknown: {shown_line(change.unknown, longest=_LONGEST)}"
         return
-    # A claim that ragbench may only make where it sees into every part.
+    # That the system is ruled out as a reason, ragbench may only claim where it sees into every
+    # part.
     if change.is_ruled_out:
         yield (
             "nothing that was imported, read or set: where scores of the same cases differ, it is "
@@ -344,7 +345,7 @@ def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
     There is one for each pair of runs, over the cases that both measured. A metric of which no
     difference can be computed has one row, with each run's own figure.
     """
-    # A dash in each column of a pair.
+    # A dash in each column of a pair; the loop below has nothing to do then.
     if not metric.differences:
         scores = [number_text(figure.score, metric.unit) for figure in metric.figures]
         yield (metric.name, *scores, "-", "-", Markup(), "-", "-", "-")

@@ -139,7 +139,8 @@ def flows_section(flows: Sequence[CauseFlow]) -> Section:
 
     A cause is what lost the answer, such as "not retrieved".
 
-    It shows what a change of the system did: fewer cases "not retrieved", but more "not used".
+    The table shows what a change of the system did: fewer cases "not retrieved", but more "not
+    used".
     """
     rows: list[Sequence[object]] = []
     for flow in flows:
@@ -369,7 +370,7 @@ def _response_lines(case: CaseDifference) -> Iterator[tuple[str, str]]:
         if case.response_before is not None:
             yield "answer", f"the same: {old}"
         return
-    if case.stages_before:  # a baseline file does not say
+    if case.stages_before:  # a baseline file holds no stages of a case
         yield case.first, old
     yield case.second, new
 
@@ -449,7 +450,7 @@ def movement_cells(before: float | None, now: float | None, unit: str = "") -> t
     # No form can be taken from one figure alone, so each has its own.
     if before is None or now is None:
         return number_text(before, unit), number_text(now, unit), "-"
-    # One form of both, so that a reader can subtract what he sees.
+    # One form for both figures, so that a reader can subtract them.
     form = _NumberForm.of(max(abs(before), abs(now)), unit)
     moved = movement(before * form.factor, now * form.factor, form.places)
     return form.text(moved.before), form.text(moved.now), form.text(moved.change, sign=True)

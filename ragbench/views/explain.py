@@ -166,7 +166,8 @@ def _question_lines(
         yield turn.role, shown_line(turn.text, longest=longest)
     yield "question", shown_line(row.query, longest=longest)
     cause = row.attribution.cause.label
-    # Named where it was not the usual comparison of words.
+    # Named where people, a judge or the words had to decide; other causes follow from the data
+    # alone.
     if row.attribution.decided_by in JUDGING:
         cause += f" (by {row.attribution.decided_by.value})"
     yield "cause", shown_line(f"{cause}: {row.attribution.detail}", longest=longest)
@@ -186,7 +187,7 @@ def search_text(search: SearchStory) -> str:
     nothing new.
     """
     text = "what it found is not known"
-    # None where the RAG reports its queries and not which chunks each one brought.
+    # `new` is None where the RAG reports its queries and not which chunks each one brought.
     if search.new is not None:
         text = f"{len(search.ids)} found, {search.new} new"
     if search.has_gold:
@@ -248,7 +249,7 @@ def _doubtful_sentence_lines(story: CaseStory) -> Iterator[LabelledLine]:
             if sentence.text is None or sentence.verdict == "supported":
                 continue
             text = shown_line(sentence.text, longest=_LONGEST_CHUNK)
-            # Of its claims the first one's reason: a line has no room for all.
+            # The reason of the sentence's first claim: a line has no room for all.
             reason = _line_of_text(sentence.claims[0].reason)
             yield "sentence", f'"{text}": {sentence.verdict} by {answer.metric}: {reason}'
 

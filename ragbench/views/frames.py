@@ -70,7 +70,7 @@ def _context_texts(row: CaseRow) -> list[str] | None:
     It is None without retrieval.
     """
     stage = "retrieve"
-    if "post_retrieve" in row.stages:  # whose chunks generation was given
+    if "post_retrieve" in row.stages:  # post-retrieval gave generation its chunks
         stage = "post_retrieve"
     story = row.story
     if story is None or row.stages.get(stage) is not Status.MEASURED:

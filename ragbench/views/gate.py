@@ -192,7 +192,7 @@ def _cases_section(verdict: GateResult, against: Against | None) -> Section:
                 most=_MOST_CHANGED_CASES,
             )
     rows: list[Sequence[object]] = []
-    # Without cases beside each other the baseline file knows scores alone.
+    # No case went another way, or the baseline holds no cases: those with a lower score are listed.
     for case in verdict.lost_cases:
         # A baseline file holds no questions.
         name = shown_line(case.id, longest=_LONGEST)
@@ -254,7 +254,7 @@ def _telling_checks(verdict: GateResult) -> list[GateCheck]:
     of_a_part = (CheckKind.SLICE, CheckKind.COVERAGE, CheckKind.DRIFT)
     main = [check for check in verdict.checks if check.kind not in of_a_part]
     if not main:
-        # A gate of such checks alone shows them.
+        # A gate that has no other checks shows these.
         main = list(verdict.checks)
     errors: list[GateCheck] = []
     for check in verdict.checks:
@@ -319,7 +319,7 @@ def _check_row(check: GateCheck, drawing: Markup) -> Sequence[object]:
     They hold its outcome, drawing and figures, and why it did not pass; the order is that of the
     columns in `_checks_section`.
     """
-    # The smallest true loss that these cases would have shown.
+    # The smallest true loss that a test on so many cases would have shown.
     detectable = "-"
     if check.drop is not None:
         detectable = number_text(check.drop.detectable_drop, check.unit)
@@ -418,7 +418,7 @@ def github_annotations(verdict: GateResult) -> str:
         for check in checks[:_MOST_ANNOTATIONS]:
             level = _LEVELS[colour]
             if verdict.outcome is GateOutcome.PASSED and not check.is_warning:
-                level = _LEVELS["green"]  # chance explains it: it is open, and nothing to act on
+                level = _LEVELS["green"]  # chance may explain the loss: nothing to act on
             annotations.append(annotation(level, f"ragbench {check.name}", check.reason))
     return "".join(annotations)
 

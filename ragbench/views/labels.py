@@ -50,7 +50,7 @@ def corrected_rows(corrections: Sequence[Correction]) -> Iterator[tuple[str, ...
     """
     for correction in corrections:
         unit = correction.unit
-        sign = len(correction.runs) > 1  # a difference has one
+        sign = len(correction.runs) > 1  # a difference is shown with its sign
         metric = correction.metric
         if correction.runs:
             # As a subtraction: the later run less the earlier one.

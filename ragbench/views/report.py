@@ -203,7 +203,7 @@ def report_json(report: Report) -> bytes:
             summaries.append(_reported_metric(summary))
     judging = report.judging
     if judging is not None:
-        judging = replace(judging, judge={})  # the manifest has it
+        judging = replace(judging, judge={})  # the manifest names the judge already
     file = ReportFile(
         manifest=report.manifest,
         summaries=tuple(summaries),

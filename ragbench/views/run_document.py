@@ -104,7 +104,7 @@ def _drawn_cases(dataset: Mapping[str, Any]) -> str:
         dataset: as the manifest of the run has it.
     """
     cases = counted(dataset["cases"], "case")
-    # Only one of both is set: their options exclude each other.
+    # Only one of ``sample`` and ``limit`` is set: their options exclude each other.
     if dataset["sample"] is not None:
         return f"{cases}, drawn at random (seed {dataset['seed']})"
     if dataset["limit"] is not None:
@@ -127,7 +127,7 @@ def headline(report: Report) -> str:
     worst = max(losses, key=lambda count: count.cases)
     lost = sum(count.cases for count in losses)
     share = f"{worst.cases / total:.0%}"
-    # Some of these cases were found by an estimate, so the share is one.
+    # Some cases of this cause were put there by an estimate, so the share is an estimate, too.
     if worst.estimated:
         share += ", estimated"
     cases = f"{worst.cases:,} ({share})"
@@ -250,7 +250,7 @@ def _metrics_sections(summaries: Sequence[Summary]) -> Iterator[Section]:
             if count:
                 cases = f"{count:,}"
             reason_rows.append((metrics, reason, cases))
-            metrics = ""  # they stand in the first of their rows alone
+            metrics = ""  # only the first row of the group names the metrics
     yield Section(title="Not measured", columns=("metric", "why", "cases"), rows=reason_rows)
 
 
@@ -490,7 +490,7 @@ def headline_metrics(report: Report) -> list[Summary]:
     if not has_default_metrics(report):
         return list(summaries.values())
     shown_names: list[str] = []
-    # People correct either of them, a judge goes before words.
+    # Only the first of these that was measured, and a judge's goes before that by words.
     for name in (*JUDGED_RIGHT, WORDS_RIGHT):
         if name in summaries:
             shown_names.append(name)
@@ -511,7 +511,7 @@ def _of_grounding_or_abstention(report: Report, summaries: Mapping[str, Summary]
     """
     for name in _OF_GROUNDING:
         summary = summaries.get(name)
-        # A metric at 1 is as good as can be, and takes no room.
+        # The first metric below 1: one at 1 is as good as can be, and takes no room.
         if summary is not None and summary.score is not None and summary.score < 1:
             yield name
             return
@@ -601,7 +601,7 @@ def _cause_notes(count: CauseCount) -> Iterator[str]:
 
     They say by which stages it came about, how far it is an estimate, and who decided.
     """
-    # Only where it matters which stage it was: the other causes name theirs.
+    # Only for causes that leave the stage open: the names of the others say it.
     if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
         stages: list[str] = []
         for name, cases in count.stages:
@@ -701,7 +701,7 @@ def _panel_remarks(line: JudgeLine) -> Iterator[str]:
         yield remark
     for pair in line.pairs:
         # Without a case that both judged there is no agreement to name.
-        if pair.same is None:  # they share no case
+        if pair.same is None:  # the two judges share no case
             continue
         cases = counted(pair.cases, "case")
         remark = (
@@ -762,7 +762,7 @@ def operator_rows(table: OperatorTable) -> Iterator[tuple[str, ...]]:
     They show how often each acted, and on what.
     """
     for operator in table.operators:
-        # How often it acted, of the cases that it was given.
+        # How often the operator acted, of the cases that it was given.
         row = [operator.operator, f"{operator.acted:,} of {operator.cases:,}"]
         for field in _OPERATOR_COUNTS.values():
             count: int = getattr(operator, field)
@@ -797,7 +797,7 @@ def operator_remarks(table: OperatorTable) -> Iterator[str]:
     for operator in table.operators:
         notes = operator.notes[:_MOST_NOTES]
         all_cases = counted(operator.cases, "case")
-        # Of an operator that acted its notes are sentences of their own.
+        # Notes of an operator that acted are sentences of their own; else they say why it did not.
         if operator.acted:
             for note, cases in notes:
                 yield f"{operator.operator}: {note} ({cases:,} of {all_cases})."

@@ -220,7 +220,7 @@ def _figure_lines(summary: DumpSummary) -> Iterator[str]:
     for name, value in summary.details.items():
         label = name.replace("_", " ")
         line = f"{label}  {value:,.6g}"
-        # A detail that is a part has its whole beside it.
+        # A count that is a part of something is shown with the whole and the share.
         whole = _whole_of(name, summary)
         if whole:
             share = value / whole
@@ -266,7 +266,7 @@ def _whole_of(name: str, summary: DumpSummary) -> float:
         return summary.details.get("quotes", 0.0)
     if name == "unproved":
         return float(summary.queries)
-    # Other details are averages or counts without a whole.
+    # Any other detail is an average, or a count without a whole.
     return 0.0
 
 

@@ -137,7 +137,7 @@ class CaseFiles(ExitStack):
             row.attribution.decided_by.value,
             _text_cell(row.attribution.reason),
         ]
-        # Of each metric the place of its cell, as not all cells have a column.
+        # `position` is the place of a metric's cell in the row: not all cells have a column.
         for _, position in self.columns:
             cell = row.cells[position]
             is_measured = cell.status is Status.MEASURED

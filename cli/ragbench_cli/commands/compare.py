@@ -66,7 +66,7 @@ def command(options: CompareOptions, output: Output) -> None:
         raise ConfigError(f"{options.runs[0]} is compared with itself: name another run")
     book = options.labelled.book
     runs = [with_labels(read_run(run), book) for run in options.runs]
-    # So many cases of each kind are spelled out.
+    # How many cases of each kind are spelled out: on the screen none without --cases.
     cases_on_screen = 0
     cases_in_document = _CASES_IN_DOCUMENT
     if options.cases is not None:

@@ -95,7 +95,7 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
             report = corrected
         # Without a case in the files the run was complete before, and so may its reports be.
         if files.count or not are_written(report, folder):
-            # Cases were collected without labels: what these decide is read from the run.
+            # Cases were collected without labels: what the labels decide is read from the run.
             write_reports(report, folder, None if book is not None else files)
     # The file that was just written, byte for byte, so that both are the same.
     if json:
@@ -179,7 +179,7 @@ def _check_repeats(options: EvalOptions, rag: str | None) -> None:
 def _check_asking(options: EvalOptions) -> None:
     """Refuses limits on how the system is asked (time, calls, errors) that are out of range.
 
-    It is refused before the dataset is read, which may take long.
+    A wrong limit is refused before the dataset is read, which may take long.
     """
     # Written so that a number that is not one (nan) is refused as well: it is above nothing.
     timeout = options.asking.timeout
@@ -258,7 +258,7 @@ def _dead_stages_problem(report: Report) -> str:
         return "no call succeeded, so nothing was measured."
     dead_stages: list[str] = []
     for stage in report.stages:
-        # An answer that came without contexts is one of a retrieval that did not fail.
+        # Skipped cases did not fail: retrieval skips a case whose answer came without contexts.
         ended_otherwise = stage.measured + stage.abstained + stage.skipped
         # A failure that was recorded is no call of this command.
         has_failed_calls = stage.failed > stage.recorded
@@ -327,7 +327,7 @@ def _say_next_step(
         console.say(f"retry   {retry_command()}")
         return
     labelled_summaries = _summaries_that_need_labels(report)
-    # Also true without such metrics, which the condition below excludes.
+    # `all` of no summaries is true, too: the condition below asks first whether there are any.
     has_no_labels = all(summary.skipped == summary.total for summary in labelled_summaries)
     if report.is_comparable and labelled_summaries and has_no_labels:
         console.say(f"Nothing to compare with: {_lacking_text(report, labelled_summaries)}.")
@@ -406,7 +406,8 @@ def _lacking_text(report: Report, summaries: Sequence[Summary]) -> str:
         labels.append("relevant contexts")
     if labels:
         missing.append(f"no case has {' or '.join(labels)}")
-    # Without one of these the reasons themselves are shown: other metrics skip for others.
+    # Metrics may skip for reasons that have no words above: then those reasons are shown as they
+    # are.
     return ", and ".join(missing) or "; ".join(sorted(reasons))
 
 
@@ -527,7 +528,7 @@ class _Opened:
         # First of all: the metrics decide which packages and models are needed.
         models = with_judge(options.models)
         self.metrics = _chosen_metrics(measuring.metrics, models)
-        # Entered before anything is opened, since it notes the files that the system reads.
+        # Entered before anything is opened, since the watch notes the files that the system reads.
         self.watch = stack.enter_context(Watch())
         self.stopped = stack.enter_context(console.stop_on_signal())
         self.source = stack.enter_context(opened_source(cases, system, options.records.only))
@@ -549,7 +550,7 @@ class _Opened:
         # None without --validate.
         self.validator: Validator | None = None
         self.make_validator: Callable[[], Validator] | None = None
-        """Makes one more on a worker; None where there may be one only."""
+        """Makes one more validator on a worker; None where there may be one only."""
         # Before the pipeline, whose index may be paid for when it opens.
         self._import_packages(stack)
         chosen = chosen_system(
@@ -599,7 +600,7 @@ class _Opened:
             from ragbench.workers.engines import import_engine
 
             import_engine(engine)
-        # A validator is built before its packages are known: it names them itself.
+        # Built first: only the validator itself can name the packages that it needs.
         if self.options.measuring.validate is not None:
             self._open_validator(self.options.measuring.validate, stack)
             import_packages_of(self.validator)
@@ -661,7 +662,8 @@ class _Opened:
         elif choice.rag is None or choice.rag == BASELINE:
             system = self.system.description
         asking = self.options.asking
-        # The order and the conditions below make the digest: with others every run has a new name.
+        # Order and conditions below make the digest: with another order every run would get a new
+        # name.
         identity: list[object] = [system, self.selection, asking.top_k]
         source_options = self._source_options()
         if source_options:
@@ -696,7 +698,7 @@ class _Opened:
             records.until,
             *(records.where or ()),
         )
-        # Unset ones are left out, so that an option that is added later changes no name.
+        # Unset options are left out, so that an option that is added later changes no name.
         return tuple(value for value in values if value)
 
     def _field_roles(self) -> tuple[FieldRole, ...]:

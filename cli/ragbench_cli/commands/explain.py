@@ -202,7 +202,8 @@ def _replay_run(run: Path, case: str | None, options: ReplayOptions, *, as_json:
     with console.users_code(), chosen as system:
         # A replay is always of a system that is asked.
         assert system.rag is not None
-        # A pipeline has documents of its own; for others those beside the dataset are tried.
+        # A pipeline has documents of its own; for a RAG without any, those beside the dataset are
+        # tried.
         documents = system.documents or partial(_read_if_there, beside)
         plan = plan_replay(run, case=case, most=options.most, documents=documents)
         with Answering(system.rag) as answering:  # refuses a RAG that cannot be asked so
@@ -231,7 +232,8 @@ def _rag_to_ask(manifest: Manifest, options: ReplayOptions) -> tuple[str | None,
     Raises:
         ConfigError: the run does not tell, as where its answers were recorded.
     """
-    # Arguments of the run belong to its own RAG: with another one they are not mixed.
+    # The run's arguments were for the run's own RAG: a system named now gets only what was named
+    # with it.
     if options.rag is not None or options.pipeline is not None:
         return options.rag, options.rag_args
     description = manifest.rag.description

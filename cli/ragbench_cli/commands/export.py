@@ -120,7 +120,7 @@ def _write_format(options: ExportOptions, *, json: bool) -> None:
         console.say(f"{counted(exported.written, 'case')} written")
         for reason, count in exported.left_out.items():
             console.say(f"{count:,} left out: {reason}")
-    # In both forms: JSON is on standard output, the warning beside it.
+    # With --json and without it: JSON is on standard output, the warning on standard error.
     if exported.unfinished:
         console.say(
             f"Warning: the run was interrupted: {counted(exported.unfinished, 'case')} not asked "

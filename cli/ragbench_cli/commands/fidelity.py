@@ -180,7 +180,7 @@ def _choice_text(result: Fidelity) -> str:
     choice = f"'{retriever}'"
     if equally_good:
         choice += f" or {len(equally_good):,} more, as good to them,"
-    # Both choose the same one alone: nothing is lost.
+    # Made-up and real questions choose the same single retriever: nothing is lost.
     if result.chosen == (result.best,):
         return f"{choice} by both"
     cost = number_text(result.cost.mean)

@@ -117,7 +117,7 @@ def command(options: GateOptions, output: GateOutput) -> None:
     except RagbenchError as error:
         # After Ctrl-C the same command continues: it writes the files then.
         if not isinstance(error, InterruptedRunError):
-            with suppress(RagbenchError):  # where that cannot be written either
+            with suppress(RagbenchError):  # where the problem cannot be written either
                 _write_problem(output, str(error))
         raise
     if output.junit is not None:
@@ -146,7 +146,7 @@ def _write_problem(output: GateOutput, message: str) -> None:
     from ragbench.io.atomic import write_whole
     from ragbench.views.gate import github_error, junit_error, unjudged_document
 
-    # The files are read by others: in them, too, a key must not be.
+    # Others read the files that CI keeps: a key in the message must not get into them.
     message = mask_text(message)
     if output.junit is not None:
         write_whole(output.junit, junit_error(message))
@@ -182,7 +182,8 @@ def _demanded_config(options: GateOptions) -> GateConfig:
         labels=options.labelled.labels or (),
         **limits,
     )
-    # Both change the figures of a check: their effects could not be told apart.
+    # Asking again and labels both change the figures of a check: nothing would show which of them
+    # did.
     if options.settle and config.labels:
         raise ConfigError(
             "--rerun-inconclusive asks the systems again, --labels people: choose one"

@@ -58,7 +58,7 @@ def _history_blocks(history: History) -> Blocks:
     for metric in history.metrics:
         if metric.fall is not None:
             falls.append((fall_line(metric.metric, metric.fall), "red"))
-        # Such metrics have no row in the table, and are named below it.
+        # A metric without a figure in any run has no row in the table, and is named below it.
         if not _is_measured(metric):
             unmeasured.append(metric.metric)
     yield from paragraph("fell", falls)
@@ -92,7 +92,7 @@ def _history_table(history: History) -> Table:
 
     metrics = [metric for metric in history.metrics if _is_measured(metric)]
     longest_name = max((len(metric.metric) for metric in metrics), default=0)
-    # What the other columns leave of the screen's width.
+    # The drawing of all runs gets the width that the other columns leave of the screen.
     width = console.data_console().width - longest_name - _FIGURES_WIDTH - _REST_WIDTH
     break_places = [history_break.at for history_break in history.breaks]
     rows: list[Sequence[Cell]] = []

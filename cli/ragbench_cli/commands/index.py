@@ -143,7 +143,7 @@ class _DocumentBar:
         The number of all documents comes later, by `set_total`.
         """
         self._bars = bars
-        # 0 is not known yet.
+        # 0 as long as the number of documents is not known.
         self._total = 0
 
     def advance(self, *, documents: int, **_: int) -> None:
@@ -187,7 +187,7 @@ def _collection_name(source: str) -> str:
     """
     path = Path(source)
     name = path.name.split(".")[0]
-    if not name:  # of "." and ".."
+    if not name:  # the paths "." and ".." have no name
         name = path.resolve().name
     if name in ("corpus", "documents"):  # as many datasets call theirs: the folder tells more
         name = path.resolve().parent.name
@@ -257,7 +257,7 @@ def _print_collection(database: Database, name: str, *, json: bool) -> None:
         info = collection.info()
         chunks = collection.count()
     if json:
-        # A store without words of its own has them counted by ragbench, "here".
+        # "here": a store that does not count words itself has them counted by ragbench.
         place_of_words = "store"
         if info.words is None:
             place_of_words = "here"

@@ -130,7 +130,7 @@ class Session:
             by: who labels; empty where labels of anybody count as done.
             shows_judge: whether the metric's value is shown with each answer.
         """
-        # Labels are added line by line, which such a file could not be read with afterwards.
+        # Labels are added line by line, after which a file of this kind could no longer be read.
         if path.suffix.lower() in (".csv", ".tsv", ".xlsx", ".json"):
             raise ConfigError(f"{path} would be JSON lines: name another file, such as l.jsonl")
         self.drawn = drawn
@@ -149,7 +149,8 @@ class Session:
                 if (answer.key, drawn.metric.name) not in labelled:
                     self._open.append((task, answer))
         self._ends_before: list[int] = []
-        """The length of the file before each label of this session: undoing cuts it there."""
+        """The length of the file of labels before each label of this session: undoing cuts the file
+        there."""
 
     @property
     def left(self) -> int:
@@ -196,7 +197,7 @@ class Session:
             key = next(keys, "q")
             if key == "q":
                 return False
-            # Any other key takes the short form back.
+            # Only m shows the long form of a text; any other key goes back to the short one.
             is_long = key == "m"
             if key == "u" and self._ends_before:
                 end = self._ends_before.pop()

@@ -206,7 +206,7 @@ def _why_nothing(settings: RetrievalSettings) -> str:
     reasons = "no chunk's vector scores 0 or more, the score of an unrelated text"
     if settings.strategy == "hybrid":
         reasons += f", and {no_word}"
-    # Below every cosine: nothing is left out then.
+    # -9 is below every cosine: no result is left out then.
     return f"No results: {reasons}. --score-threshold -9 shows the nearest anyway."
 
 
@@ -238,7 +238,8 @@ def _printed_rows(
     while batch := list(islice(questions, batch_size)):
         rankings = searcher.ask([question.text for question in batch])
         for question, chunks in zip(batch, rankings, strict=True):
-            # Emptied once it is printed: the reason is the same for every question.
+            # Emptied once it is printed, so that it is said once: the reason is the same for every
+            # question.
             if why_nothing and not chunks:
                 console.say(why_nothing)
                 why_nothing = ""

@@ -336,7 +336,7 @@ def pipeline(json: JsonOption = False) -> None:
     from ragbench.search.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
 
     schema = pipeline_schema()
-    # In the order in which a question passes them; orchestration is around all.
+    # In the order in which a question passes the stages; orchestration runs around all of them.
     sections = {
         "pre_retrieval": QUERY_TRANSFORMS,
         "retrieval": RETRIEVALS,

@@ -110,7 +110,7 @@ def command(options: ValidateOptions, dump: DumpChoice, validator: CalibratedCho
     if str(options.out) == "-":
         options = replace(options, out=None, json=True)
     out = options.out
-    # The file would be cut before it is read.
+    # To open --out for writing would empty the dump before it is read.
     if out is not None and _is_same_file(out, Path(options.dump)):
         raise ConfigError(f"--out {out} is the dump itself: choose another file")
     # The model is slow: a user who did not choose it learns of the quick one.
@@ -199,7 +199,7 @@ def _show_self_test(choice: ValidatorChoice, dataset: str, limit: int, *, json: 
     from ragbench.validators.self_test import run_self_test
     from ragbench.views.validation import self_test_lines
 
-    # In this process alone: whether others may make their own is not asked.
+    # In this process alone: whether other processes may make their own validator does not matter.
     with validator_maker(choice) as (make, _):
         result = run_self_test(make(), dataset, limit=limit)
     show(result, lambda: typer.echo("\n".join(self_test_lines(result))), json=json)
@@ -208,7 +208,8 @@ def _show_self_test(choice: ValidatorChoice, dataset: str, limit: int, *, json: 
 def _emitter(page: DumpPage | None, *, json: bool, text: bool) -> Callable[[ValidatedQuery], None]:
     """The function that takes each verdict as it comes, hands it to a page and prints it.
 
-    While a dump is judged, standard output is redirected, for what workers print.
+    The present standard output is handed over: while a dump is judged, it is redirected, for what
+    workers print.
     """
     return partial(_emit_verdict, page, sys.stdout, json, text)
 
@@ -310,7 +311,7 @@ def _demanded_shares(options: ValidateOptions) -> Demands:
         ("--min-relevant", options.min_relevant),
         ("--max-malformed", options.max_malformed),
     ]
-    # For the check of the range alone: `Demands` takes them by rating.
+    # Shares of ratings are added for the check of the range alone: `Demands` takes them by rating.
     shares += [("--min-quality", least_share) for least_share in quality.values()]
     for name, share in shares:
         if share is not None and not 0 <= share <= 1:

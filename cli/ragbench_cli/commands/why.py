@@ -127,7 +127,7 @@ def _cases_to_explain(options: WhyOptions) -> list[Case]:
     if has_question == has_run:  # neither or both
         raise ConfigError("give a question with --gold ID, or --run RUN")
     if options.question is not None:
-        # A question brings its gold itself: a case of a run has its own.
+        # A question on the command line needs --gold; a case of a run has its own gold.
         if not options.gold or options.case is not None:
             raise ConfigError("name with --gold ID the chunk or document that it should find")
         gold = tuple(options.gold)
@@ -151,7 +151,7 @@ def _print_question(reasons: Reasons, case: Case) -> None:
     What became of each gold chunk comes first, then its rank by each way: the way that finds it
     tells what is wrong with the others.
     """
-    # `command` calls this only for one question, which always has them.
+    # `command` calls this only for a single question, whose reasons always have golds.
     assert reasons.golds is not None
     draw([styled((shown_line(case.query, longest=160), "bold"))])
     fates = reasons.golds.golds
@@ -245,7 +245,7 @@ def _change_row(change: Change) -> list[str]:
 
     "sure": its gain is beyond chance; "estimated": it was not tried on the store itself.
     """
-    # Both may hold: an estimate can be beyond chance.
+    # A change may have both remarks: an estimate can be beyond chance.
     remarks: list[str] = []
     if change.is_sure:
         remarks.append("sure")

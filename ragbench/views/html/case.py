@@ -209,7 +209,7 @@ class CaseBlocks:
         cases would be too large for a browser. When even the shelf is full, the chunk is linked
         to a note in place of its text.
         """
-        # Both: an operator may rewrite the text of a chunk, and leave its id.
+        # By id and text: an operator may rewrite the text of a chunk, and leave its id.
         key = (chunk.id, chunk.text)
         if key in self.shelf:
             return self.shelf[key]
@@ -235,7 +235,7 @@ class CaseBlocks:
                 continue
             scores.append(f"{name} {cell.value:.3g}")
             group = metric.definition.group.value
-            # A closed case has room for one score of each of the two.
+            # A closed case has room for one score of retrieval and one of the answer.
             if group not in ("retriever", "generator"):
                 continue
             earlier = score_by_group.get(group, "")
@@ -292,7 +292,8 @@ def _cause_html(row: CaseRow) -> Iterator[str]:
     # An estimate is marked, as it may be wrong for a single case.
     if attribution.basis in ESTIMATES:
         yield " (estimated)"
-    # Words are the usual decider, and go without saying.
+    # Named where people, a judge or the words had to decide; other causes follow from the data
+    # alone.
     if attribution.decided_by in JUDGING:
         yield f" Answer {attribution.answer.value} by {attribution.decided_by.value}"
         if attribution.reason:
@@ -440,7 +441,7 @@ def _claim_html(claim: JudgedClaim, *, is_whole: bool) -> Iterator[str]:
         is_whole: whether it is the sentence, whose text and verdict stand above it already.
     """
     yield "<div>"
-    # The sentence itself has its verdict above.
+    # A claim that is the whole sentence has its verdict above.
     if not is_whole:
         # Verdicts of other metrics have no colour of their own.
         tone = _TONES.get(claim.verdict, "undecided")
@@ -492,7 +493,7 @@ def _judgements_html(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[str]:
     Args:
         metrics: those of the run, in the order of the row's judgements.
     """
-    # A row has its judgements by metric; several judges or repeats give several of them.
+    # A row has a list of judgements for each metric: one of each judge and repeat.
     for metric, judgements in zip(metrics, row.judgements, strict=True):
         for judgement in judgements:
             title = metric.name
@@ -605,14 +606,14 @@ def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None,
         return _unmarked_text(first), _unmarked_text(second)
     first_words = _WORD.findall(cut(first))
     second_words = _WORD.findall(cut(second))
-    # The time grows with the product of both lengths.
+    # Comparing takes time that grows with the product of both lengths.
     if len(first_words) > _MOST_WORDS or len(second_words) > _MOST_WORDS:
         return _unmarked_text(first), _unmarked_text(second)
     matcher = SequenceMatcher(
         None,
         [_comparable_word(word) for word in first_words],
         [_comparable_word(word) for word in second_words],
-        autojunk=False,  # it takes frequent words for noise
+        autojunk=False,  # which would take frequent words for noise
     )
     first_parts: Parts = []
     second_parts: Parts = []

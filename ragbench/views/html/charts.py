@@ -127,7 +127,7 @@ def times(
         ).format(to_longest, to_p95)
     typical = mean if p50 is None else p50
     inside += _DOT.format(_place_in_row(typical, 0.0, most))
-    # Its numbers are in the cells beside it: who cannot see the drawing misses nothing.
+    # Hidden from screen readers: the drawing's numbers are in the cells beside it.
     return _ROW.format(Markup('aria-hidden="true"'), inside)
 
 

@@ -60,14 +60,15 @@ class DumpPage:
         self.earlier = earlier
         # For each query the rank of its first relevant chunk; None where it has none.
         self._ranks: list[int | None] = []
-        # The same of the earlier dump, for the queries in both.
+        # The ranks in the earlier dump, for the queries that are in both.
         self._earlier_ranks: list[int | None] = []
-        # Chunks of the longest list, how far the curve goes.
+        # The number of chunks of the longest list, which is how far the curve goes.
         self._longest = 0
         # The worst queries so far, each with its probability; cut now and then to those shown.
         self._worst: list[_Shown] = []
         self._changed: dict[bool, list[_Shown]] = {False: [], True: []}
-        """By whether the answer is present now."""
+        """Queries whose verdict is another one than in the earlier dump, by whether the answer is
+        present now."""
 
     def add(self, query_id: str, query: str, outcome: Outcome[Verdict]) -> None:
         """Takes in the verdict on a query of the dump.
@@ -81,7 +82,8 @@ class DumpPage:
         self._longest = max(self._longest, len(verdict.relevance))
         item = _query_item(query_id, query, verdict)
         self._worst.append((verdict.answer_probability, item))
-        # A dump may have millions of queries. Not at each of them: to sort them takes time.
+        # A dump may have millions of queries: the list is cut now and then. Each cut sorts it,
+        # which takes too long to do at each query.
         if len(self._worst) > 4 * _MOST_WORST:
             self._worst = _first_by_number(self._worst, _MOST_WORST)
         before = self.earlier.get(query_id)
@@ -263,7 +265,7 @@ def _item_beside_earlier(
     probability_there = f"{before.answer_probability:.2f}"
     quotes: list[dict[str, str]] = []
     for quote in item["quotes"]:
-        # Each quote with its side, since the ids may be the same.
+        # Each quote names the dump that it is from, since chunks of both may have the same ids.
         quotes.append({"id": f"here, {quote['id']}", "text": quote["text"]})
     for chunk_id, text in before.quotes:
         quotes.append({"id": f"there, {chunk_id}", "text": text[:_LONGEST]})

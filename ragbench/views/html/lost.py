@@ -137,7 +137,7 @@ class LostCases:
                 cause = max(counts, key=counts.__getitem__)
                 members = [case for case in ungrouped if case.cause is cause]
                 group = self._group_values(cause, None, members, None)
-                # Others of the cause are in groups above.
+                # Other cases of this cause are in groups above.
                 if len(members) < lost_by_cause[cause]:
                     group["what"] = "in no other group"
                 yield group
@@ -168,7 +168,8 @@ class LostCases:
                 continue
             cause, key = way
             kind, _ = key
-            # What more than half of all cases have tells nothing, unless the system did it.
+            # What more than half of all cases share tells nothing, unless it is a stage or operator
+            # of the system.
             if kind not in _OF_STAGES and not self._is_rare(key):
                 continue
             # Lost cases outside of the group, and all cases outside: their rate is what to expect
@@ -196,11 +197,12 @@ class LostCases:
 
         Args:
             key: what all of the members share; None where that is the cause alone.
-            excess: how many more they are than at the rate of all other cases.
+            excess: how many more the members are than at the rate of all other cases.
         """
         kind, value = "", ""
         description = ""
-        # How many cases have it, lost or not. Of a stage that is every case: nothing to compare.
+        # How many cases have what the members share, lost or not. Of a stage that is every case:
+        # nothing to compare.
         cases_with_key: int | None = None
         if key is not None:
             kind, value = key
@@ -293,7 +295,7 @@ def _command_for_group(cause: Cause, kind: str, value: str, members: Sequence[_L
     worst = min(members, key=lambda case: (*case.badness, case.id))
     command = f"ragbench explain RUN {shlex.quote(worst.id)}"
     if kind == "operator":
-        # It asks the RAG again with the dropped chunks put back: whether the operator is to blame.
+        # --replay asks the RAG again with the dropped chunks put back: is the operator to blame?
         command += " --replay"
     return command
 

@@ -130,8 +130,8 @@ def _template_environment() -> Environment:
     """
     from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
 
-    # Compiling the templates takes longer than all other writing of a small run: what comes of it
-    # is kept where Python keeps its own, if it may.
+    # Compiling the templates takes longer than all other writing of a small run: the compiled code
+    # is kept in ``__pycache__``, as Python's own is, where that may be written.
     folder = Path(__file__).parent / "__pycache__"
     bytecode_cache = None
     if not sys.dont_write_bytecode and os.access(folder, os.W_OK):

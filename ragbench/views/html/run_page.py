@@ -109,7 +109,7 @@ class RunPage:
         if against is not None:
             self._kinds = {case.id: case.kind for case in against.changed}
         self._changed: dict[CaseKind, list[CaseRow]] = {}
-        """Of these cases those that the page has room for."""
+        """The cases that went another way and for which the page has room."""
         self._worst: dict[Cause, list[_PlacedCase]] = {}
         """The worst of the other cases by cause, in no order."""
         self._worst_size = 0
@@ -119,7 +119,7 @@ class RunPage:
         self._responses: Counter[tuple[bool, Answer]] = Counter()
         """How many cases with and without an answer got which kind of response."""
         self._confidences: list[tuple[float, bool]] = []
-        """How sure the system was of an answer, and whether it is right."""
+        """For each answer how sure the system was of it, and whether it is right."""
         self._lost = LostCases()
         self._metrics = metrics
 
@@ -160,7 +160,7 @@ class RunPage:
         # The total is the case's place among the unchanged ones, which parts equally bad cases.
         cases.append(_PlacedCase(case_badness, self._counts.total(), row))
         self._worst_size += 1
-        # Not at each case: to sort them all takes time.
+        # Better cases are dropped now and then, and not at each case: that sorts them all.
         if self._worst_size > 2 * MOST_CASES:
             self._drop_better_cases()
 
@@ -418,7 +418,7 @@ def _comparison_values(against: Against) -> dict[str, Any]:
     Each entry is a name in the template. Cases that were edited or are in one run alone are
     counted: they are not compared.
     """
-    from ragbench.core.comparison import CaseKind  # few pages have one
+    from ragbench.core.comparison import CaseKind  # late: few pages compare with a run
     from ragbench.views.comparison import counts_text
 
     not_compared: list[str] = []
@@ -553,7 +553,8 @@ def _axis_ends(summary: Summary, values: Sequence[float]) -> tuple[float, float]
     if end is None:
         end = max(values, default=1.0)
     if definition.aggregate is not None:
-        # A figure that is no mean of its values, such as ECE, is one of its own size.
+        # A figure that is no mean of its values, such as ECE, is a size: its axis begins at 0 or
+        # above.
         start = max(start, 0.0)
     if summary.score is not None:
         start = min(start, summary.score)
