@@ -79,9 +79,9 @@ def runs_kept(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
 def with_runs(baseline: Baseline, runs: Sequence[MainRun], kept: int) -> Baseline:
     """A baseline with the facts that follow from its runs: date, commit, and times of the stages.
 
-    Its scores stay as they are. Times are taken only of runs that asked as many cases at once as
-    the newest run did: calls that are made at once wait for each other, so that other runs' times
-    do not compare.
+    The baseline's scores stay as they are. Times are taken only of runs that asked as many cases at
+    once as the newest run did: calls that are made at once wait for each other, so that other runs'
+    times do not compare.
     """
     made_of = runs_kept(runs, kept)
     newest = made_of[-1]
@@ -466,7 +466,8 @@ def _read_metric(stored: Json) -> MetricColumn:
 def _checked_record(kind: type[_Stored], stored: Json) -> _Stored:
     """A record read from a baseline file, refused where a field is unknown or of another type.
 
-    Such a field was written by another version of ragbench or by hand: a gate must not guess it.
+    Such a field was written by another version of ragbench or by hand: a gate must not guess what
+    it means.
     """
     import msgspec
 

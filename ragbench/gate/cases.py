@@ -318,8 +318,8 @@ def case_changes(
 ) -> tuple[RunPair, tuple[CaseDifference, ...]]:
     """How many cases of two runs differ, and the cases that pass in one run and fail in the other.
 
-    A comparison lists these with their texts: they show what a change of the system did. Both runs
-    have the same cases in the same order.
+    A comparison lists the cases with their texts, which show what a change of the system did. Both
+    runs must have the same cases in the same order.
 
     Args:
         main: metrics with a better side and a bounded scale, by which a case passes.
@@ -412,8 +412,8 @@ def _changed_cases(
 ) -> list[_ChangedCase]:
     """The cases that pass in one run and fail in the other, with the metrics that say so.
 
-    They are in the order of a report: by kind, then those of which a stage or metric broke, then
-    those that moved furthest.
+    The cases are in the order of a report: by `CaseKind`; within a kind first those of which a
+    stage or metric broke, then those that moved furthest.
 
     Args:
         turns: by stage and metric, which cases turned, and in which direction.

@@ -70,7 +70,7 @@ def _against_limit(check: GateCheck, *, least: int = 0, is_worse: bool = False) 
         outcome = GateOutcome.PASSED
         ground = Ground.HOLDS
     elif not is_worse and _reaches(check.interval, check.limit, check.bound):
-        # Not where a loss is shown: that leaves no room for chance.
+        # Not with `is_worse`, where a loss is shown: that leaves no room for chance.
         ground = Ground.MAY_HOLD
     else:
         outcome = GateOutcome.FAILED
@@ -82,7 +82,8 @@ def _against_limit(check: GateCheck, *, least: int = 0, is_worse: bool = False) 
 def _reaches(interval: Interval | None, limit: float, bound: str) -> bool:
     """Whether a confidence interval reaches to the right side of a limit.
 
-    Then chance may explain that the figure lies on the wrong side, and the check does not fail.
+    Where it does, chance may explain that the figure itself lies on the wrong side, and the check
+    does not fail.
     """
     if interval is None:
         return False
@@ -222,8 +223,8 @@ def _time_interval(latency: Latency, name: str) -> Interval | None:
 def _log_deviation(latency: Latency) -> float | None:
     """The standard deviation of the logarithms of a stage's times; None where not known.
 
-    It is estimated by the distance from the median to the 95th percentile, because a report stores
-    these two figures and not the times.
+    The deviation is estimated by the distance from the median to the 95th percentile, because a
+    report stores these two figures and not the times.
     """
     if not latency.p50 or not latency.p95 or latency.count < 2:
         return None
@@ -371,8 +372,8 @@ _NO_FIGURE_BEFORE = "figure of it that the baseline holds, too"
 def _times_missing(run: RunScores, baseline: RunScores | None, stage: str) -> str:
     """The words for what a run lacks where a stage's times do not compare with the baseline's.
 
-    They end a sentence that begins with "the run stores no", so that a user sees why no rise is
-    judged.
+    The words end a sentence that begins with "the run stores no", so that a user sees why no rise
+    is judged.
     """
     now = _latency_of(run, stage)
     before = None if baseline is None else _latency_of(baseline, stage)
@@ -547,7 +548,7 @@ def floor_checks(
 
     A slice is the cases of one tag or language.
 
-    They fail a run that is too bad however bad the baseline is.
+    These checks fail a run that is too bad however bad the baseline is.
     """
     for demand, slice_, places in on_cases(demands, run):
         run_on_slice = run if places is None else run.at(places)
@@ -636,7 +637,7 @@ def _is_beyond(observed: float, limit: float, bound: str) -> bool:
 def _has_nothing(column: MetricColumn, observed: float) -> bool:
     """Whether a metric's mean is its worst value, so that every case has that value.
 
-    Then a limit is broken without any test: no chance is left to explain it.
+    Where it is, a broken limit needs no test: no chance is left that could explain the figure.
     """
     worst_value = column.low if column.sign > 0.0 else column.high
     return observed == worst_value
@@ -665,7 +666,7 @@ def _figure_of_metric(
     Args:
         whole: whether the run has all its cases; of a slice, a figure that is no mean is not known.
     """
-    # Such as a metric of another package, of which only the figure is stored.
+    # Only the figure is stored, and no cells, for instance of another package's metric.
     if not column.has_cells:
         return column.score, None, len(run.cases)
     if column.aggregate is not None:

@@ -107,7 +107,7 @@ def _refusals(run: RunScores, baseline: RunScores, *, is_shared: bool) -> Iterat
             ),
             remedy=_scored_anew(baseline),
         )
-    # Both None: neither run was judged.
+    # Where neither run was judged, both are None and so equal.
     if run.fingerprints.get("judge") != baseline.fingerprints.get("judge"):
         yield Refusal(
             what="judge",

@@ -102,7 +102,8 @@ def cases_of_id(
 ) -> tuple[tuple[RunScores, ...], str]:
     """The runs with the cases whose ids all of them have, however each asks them; and a note.
 
-    This compares ways to ask the same thing, such as a last turn and its rewrite. The note says
+    A user compares by ids to compare ways of asking the same thing, such as a conversation's last
+    turn and its rewrite as a question. The note says
     which other differences there are, because they may explain a difference of scores.
 
     Raises:
@@ -237,10 +238,11 @@ def compare(
             "Example: ragbench compare RUN_A RUN_B; in Python, compare(run_a, run_b)"
         )
     original_runs = [_scores_of(run) for run in runs]
-    # Both take the runs and give them with equal cases and a note.
+    # Both functions give the runs with the cases that all of them have, and a note about that.
     join = common_cases if same == "content" else cases_of_id
     common_runs, note = join(original_runs, only_common_cases=only_common_cases)
-    # Then a metric over the whole run is not that of the compared cases.
+    # Where a run lost cases by that, its metrics over the whole run are not those of the compared
+    # cases.
     is_restricted = False
     for run, original in zip(common_runs, original_runs, strict=True):
         is_restricted |= len(run.cases) < len(original.cases)
@@ -383,7 +385,7 @@ def cause_flows(
 def _questions_of(ids: Sequence[str], run: RunScores) -> Iterator[str]:
     """The questions of some cases of a run; none for a baseline file, which holds no texts.
 
-    They show a reader which kind of question moved, without opening the run.
+    The questions show a reader which kind of case moved, without opening the run.
     """
     places = run.table.places(ids).tolist()
     # Not strict: of a baseline file the texts are empty ones, without end.
@@ -421,7 +423,8 @@ def _notes_on_comparison(
 def _formula_notes(metrics: Sequence[MetricComparison]) -> Iterator[str]:
     """A note on the metrics that the runs measured by different formulas, and how to compare them.
 
-    It is the first of all notes, because a table shows the figures of both runs side by side.
+    The comparison gives this note first, because its table shows the figures of both runs side by
+    side.
     """
     names = [metric.name for metric in metrics if metric.untested in (OTHER_VERSION, OTHER_CODE)]
     if names:

@@ -123,7 +123,8 @@ class _SameNumbers(NamedTuple):
     def of(cls, question: DropQuestion) -> _SameNumbers:
         """The numbers of a question, equal for two metrics that are the same in every case.
 
-        Such questions become one: each test would cost the others power for nothing.
+        Questions with equal numbers are tested once: a second test of the same numbers would cost
+        the others power for nothing.
         """
         sample = question.sample
         column = question.column
@@ -379,7 +380,7 @@ def _family_checks(
 ) -> list[GateCheck]:
     """The checks of questions that are tested together and share one level, in their order.
 
-    They share it so that all of them together give a false alarm as rarely as one test alone.
+    With one level for all, they together give a false alarm as rarely as one test alone would.
 
     A question asks whether a metric fell by more than is tolerated.
 

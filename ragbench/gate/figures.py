@@ -102,8 +102,8 @@ def figures_of(
 ) -> Iterator[MetricColumn]:
     """The metrics and figures that a gate holds besides those that the user demands.
 
-    They are the main metric of retrieval, that of answers, and whether cases were answered, so that
-    a gate without a configuration finds losses. Few, since each further test costs the others
+    These are the main metric of retrieval, that of answers, and whether cases were answered, so
+    that a gate without a configuration finds losses. Few, since each further test costs the others
     power. A metric that is held already takes the place of the figure that says the same.
 
     Args:
@@ -146,9 +146,9 @@ def figures_of(
 def outweighed_refusals(checks: Sequence[GateCheck]) -> Iterator[GateCheck]:
     """The checks, where an open loss of answered cases is outweighed if the system is better.
 
-    It is better where a held metric or the correctness of its answers is shown to have risen, and
-    `RIGHT` has not fallen, in which each refusal counts as not right. Systems that improve answer
-    other questions than before, and one in fifty of them would else be warned of.
+    The system is better where a held metric or the correctness of its answers is shown to have
+    risen, and `RIGHT`, in which each refusal counts as not right, has not fallen. Systems that
+    improve answer other questions than before, and one in fifty of them would else get a warning.
     """
     # Two passes: the first finds out whether the system is better at all.
     right: Drop | None = None
@@ -277,7 +277,8 @@ def _answered_value(answer: Cell | None, declining: Cell | None) -> float | None
     if answer is None or answer.status is Status.SKIPPED:
         return None
     is_declined = answer.status is Status.ABSTAINED
-    # That it was right to decline, or wrong to answer, says that the documents hold no answer.
+    # `abstention_accuracy` says that the documents hold no answer to this case where it finds the
+    # system right to decline, or wrong to answer: then there is no answer to count.
     # Right to decline (1 and declined), or wrong to answer (0 and answered).
     if declining is not None and declining.value == float(is_declined):
         return None
@@ -290,7 +291,8 @@ def _answered_value_by_rate(rate: Cell | None, declining: Cell | None) -> float 
 
     None where the metric does not apply, as for cases whose answer no document holds.
 
-    It is used in place of `_answered_value` where no metric compared the answers.
+    `_with_figures` takes it in place of `_answered_value` where `answer_rate` is the metric that
+    tells of the most cases whether they were answered.
 
     Args:
         declining: not needed here, but every `Derive` takes it.
@@ -342,7 +344,7 @@ def _repeats_of_figure(
 ) -> Repeats:
     """A figure's values of a case that was asked several times, one for each time.
 
-    They are kept apart, so that the noise between times counts in a test.
+    The values are kept apart, not averaged, so that the noise between times counts in a test.
 
     Args:
         cells: of the metric that the figure is made of, one for each time.

@@ -313,7 +313,7 @@ def _checks_of_run(
 ) -> Iterator[GateCheck]:
     """All checks of a run: limits, drops of metrics and slices, coverage, drift and cost.
 
-    Their order here does not matter: a report sorts them.
+    The order of the checks does not matter here: a report sorts them.
 
     Args:
         demands: what the configuration demands of each metric.
@@ -382,7 +382,7 @@ def _settle_command(run: RunScores, baseline: RunScores | None, config: GateConf
         return None
     questions = PER_CASE * len(run.cases)
     price = f"at most {counted(questions, 'question')} to each of the two"
-    # Both systems are asked, and the baseline's is taken to be as fast as the run's.
+    # Twice, because both systems are asked; the baseline's is taken to be as fast as the run's.
     # Stages of one case come one after the other.
     seconds_per_question = sum(latency.mean for latency in run.latencies)
     seconds = 2.0 * questions * seconds_per_question
@@ -432,7 +432,7 @@ def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
         return GateOutcome.PASSED
     if undecided is Undecided.PASS and check.may_pass:
         return GateOutcome.PASSED
-    # Both can be settled by more cases or asks.
+    # An open drop and a figure near its limit: more cases or asks can settle either of them.
     is_open = check.is_open_drop or check.is_near_limit
     if undecided is Undecided.FAIL and is_open:
         return GateOutcome.FAILED

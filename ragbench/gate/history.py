@@ -202,9 +202,8 @@ def _fitted_limit(
 ) -> FittedLimit:
     """The smallest tolerance that covers the noise of a metric, and the smallest loss then seen.
 
-    It is a multiple of `_GRID` of the metric's scale.
-
-    A smaller tolerance would fail runs of an unchanged system.
+    The tolerance is a multiple of `_GRID` of the metric's scale. A smaller one would fail runs of
+    an unchanged system.
 
     Args:
         samples: each run against the others.

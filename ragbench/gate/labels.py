@@ -112,7 +112,8 @@ def points_of(
             label = case.labels.get(column.name)
             if value is None:
                 continue
-            # Both forms keep the case: the judge's number counts for the mean over all.
+            # With or without a label the case gives a point: the judge's number counts for the mean
+            # over all cases.
             # Labels of answers that differ between two runs say nothing of all answers of one.
             if label is None or label.is_of_pairs:
                 points.append(Point(value, None, (), case.cluster))

@@ -168,7 +168,8 @@ def with_run(
 
     if has_lost:
         # Remembered for the history of main, and not averaged: the level stays.
-        # Its links are kept, so that the history can place it.
+        # The run keeps its links, how far it lies from the run before: by them the history of main
+        # can place it.
         run_aside = replace(_main_run(run), aside=True, linked=links)
         runs = _without_oldest((*baseline.runs, run_aside), baseline.kept)
         drift = followed(baseline.drift, run, unchanged_ids, is_aside=True)
@@ -275,7 +276,7 @@ def _without_oldest(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
 def _check_names(baseline: Baseline, run: RunScores) -> None:
     """Refuses a run of another dataset or system than the baseline's.
 
-    Their mean would mean nothing.
+    The mean of two systems, or of two datasets, would mean nothing.
 
     Raises:
         RunMismatchError: with the command that starts a baseline of the run's own.
@@ -439,14 +440,14 @@ def _with_run_joined(
     newest = replace(_main_run(run), linked=links or {}, better=better)
     runs = [newest]
     kept = 1
-    # How often the runs before that are kept asked each case, and where they have the run's cases.
+    # Of the earlier runs that stay in the mean: how often they asked each case in all, and where
+    # the baseline has each case of the new run.
     times_before = 0
     places_before: list[int] = []
     if baseline is not None:
         runs = [*_without_old_formulas(baseline, run), newest]
         kept = min(keep, baseline.kept + 1)
-        # The new run takes a place: of those before, one less than is kept are left.
-        # As many of the newest runs of the mean as are left beside the new one.
+        # The new run takes one of the kept places: of the mean's runs, the newest `kept - 1` stay.
         kept_before = baseline.made_of[baseline.kept - kept + 1 :]
         times_before = sum(earlier.repeats for earlier in kept_before)
         places_before = _unchanged_places(baseline, run)
@@ -488,7 +489,7 @@ def _with_run_joined(
         judge=run.judge,
         # Without texts: a baseline answers no question about single answers.
         cases=replace(run.table, facts=facts, cells=cells, texts=None),
-        runs=(),  # follow with the next call
+        runs=(),  # `with_runs` adds them
     )
     return with_runs(joined, runs, kept)
 
@@ -496,7 +497,7 @@ def _with_run_joined(
 def _unchanged_places(baseline: Baseline, run: RunScores) -> list[int]:
     """The position in a baseline of each case of a later run; -1 where it is missing or changed.
 
-    Their scores are put before the run's, to be averaged with them.
+    The scores that the baseline has there are put before the run's, to be averaged with them.
     """
     unchanged_ids = unchanged(run, baseline)
     ids = run.table.ids

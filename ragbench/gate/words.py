@@ -56,7 +56,7 @@ def figure(value: float, unit: str = "") -> str:
 
     A ``"share"`` is written in percent.
 
-    All sentences of a verdict round in this way, so that equal figures read alike.
+    All sentences about a gate's result round in this way, so that equal figures read alike.
     """
     if unit == "share":
         return f"{value:.1%}"
@@ -143,7 +143,7 @@ def independent(drop: Drop) -> str:
 def _interval_text(drop: Drop, unit: str) -> str:
     """The confidence interval of a drop, in brackets; empty where nothing moved.
 
-    It shows how large the drop may truly be, beside the figure that was seen.
+    The interval shows how large the drop may truly be, beside the figure that was seen.
 
     Args:
         unit: of the metric; empty without one.
@@ -214,9 +214,10 @@ def headline(
     sentences: list[str] = []
     for check in grounds[:_MAX_GROUNDS]:
         text = check.summary
-        # Its summary is a move like any other.
+        # Where nearly everything is lost on too few cases for a test, the summary shows a drop like
+        # any other.
         if check.ground is Ground.ALL_OF_FEW_LOST:
-            text = check.reason  # it alone says that next to nothing is left
+            text = check.reason  # only the reason says that next to nothing is left
         sentences.append(f"{check.label} {text}")
     text = "; ".join(sentences)
     text += _further_count(grounds)
@@ -322,7 +323,7 @@ def _open_drop_text(check: GateCheck) -> str:
 def _detectable_losses(checks: Sequence[GateCheck]) -> str:
     """The losses that the cases of a gate would have shown, at the end of a headline that passed.
 
-    That no loss was seen says little of a set that could not have shown one.
+    "No loss was seen" says little of a set of cases too small to show one.
     """
     losses: list[str] = []
     for check in checks:
@@ -343,7 +344,7 @@ def _detectable_losses(checks: Sequence[GateCheck]) -> str:
 def _summary_text(check: GateCheck, least: int) -> str:
     """The summary of a check, without what its numbers show: such as ``down .02 from .81 to .79``.
 
-    That nothing was measured is said first, because such a check has no figure to word.
+    A check of which nothing was measured comes first, because it has no figure to word.
     """
     ground = check.ground
     observed = check.observed
@@ -424,7 +425,7 @@ def _movement_text(check: GateCheck, drop: Drop) -> str:
 def _trend_text(trend: MainTrend) -> str:
     """The levels between which main's runs went, in words, with their number and first date.
 
-    It is the summary of a check of main's drift.
+    The text is the summary of a check of main's drift.
     """
     runs = counted(trend.runs, "run")
     start = figure(trend.start)
@@ -439,7 +440,7 @@ def _trend_text(trend: MainTrend) -> str:
 def _lost_cases_text(check: GateCheck) -> str:
     """How many of the cases that must pass were lost, and which: the summary of that check.
 
-    It names the first lost cases, so that a reader can look at them.
+    The text names the first lost cases, so that a reader can look at them.
     """
     text = f"{len(check.lost):,} of {cases(check.cases)} lost"
     if check.lost:
@@ -478,7 +479,7 @@ def _evidence_text(check: GateCheck) -> str:
     """
     drop = check.drop
     ground = check.ground
-    # Such a check has no figure, or too few cases for one.
+    # On these grounds a check has no figure, or too few cases for one.
     if ground in (Ground.TOO_FEW_CASES, Ground.NOTHING_MEASURED, Ground.NOT_STORED):
         return ""  # nothing was seen that could show anything
     if ground is Ground.HARDLY_MEASURED:
@@ -601,7 +602,7 @@ def _drift_text(check: GateCheck, trend: MainTrend) -> str:
 def again_text(check: GateCheck) -> str:
     """The outcome of asking both systems again, in words; empty where they were not asked.
 
-    It gives the size and the p-value of the second asking, which decided the check.
+    The text gives the size and the p-value of the second asking, which decided the check.
     """
     settled = check.settled
     if settled is None or settled.drop is None:

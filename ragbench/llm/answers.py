@@ -169,7 +169,8 @@ _COST_HEADER = "x-litellm-response-cost"
 def decoded(answer: Answer) -> Mapping[str, Any]:
     """The JSON object of an endpoint's answer, with the cost from a header of LiteLLM's proxy.
 
-    There `reported_cost` finds it, as where the endpoint itself put it. A cost in the body stays.
+    The header's cost is put where an endpoint itself reports one, for `reported_cost` to find. A
+    cost that the body has stays.
     """
     try:
         # Not strict: raw line breaks within strings are taken.
@@ -525,7 +526,7 @@ class Limit(NamedTuple):
 def _stated_number(text: str, kind: str) -> int | None:
     """The number of tokens that an endpoint's error states of a kind; None where it states none.
 
-    It says by how much a prompt is too long.
+    By this number the caller sees by how much a prompt is too long.
 
     Args:
         kind: a row of ``said.toml``, such as ``limit``: each has several wordings, and the number

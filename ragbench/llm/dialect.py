@@ -79,17 +79,19 @@ class Dialect:
         self._endpoint = endpoint
         self._must_limit = must_limit
         self._fixed: StructuredOutput | None = None
-        """The way of asking for JSON that the user chose."""
+        """The way of asking for JSON that the user chose; None where it is to be found out."""
         if endpoint.structured is not StructuredOutput.AUTO:
             self._fixed = endpoint.structured
         self.structured = self._fixed or _LADDER[0]
         """The way of asking for JSON that calls start with."""
         self._ignored: Counter[StructuredOutput] = Counter()
-        """How many answers were not as asked, by the way of asking."""
+        """How many answers lacked the structure asked for, by the way of asking for JSON."""
         self._tokens_a_byte = _TOKENS_A_BYTE
-        """The most that a prompt was found to have: `longest_beside` estimates by it."""
+        """The highest count of tokens per byte seen in a prompt: by it `longest_beside` estimates
+        the length of others."""
         self.learned = Learned(reasons=endpoint.reasoning_effort not in (None, "none"))
-        """Another object with everything that is learned."""
+        """What was learned of the endpoint so far; a new object with every change, so that callers
+        can see one by ``is``."""
 
     @property
     def mode_is_known(self) -> bool:
@@ -119,8 +121,8 @@ class Dialect:
     def longest_beside(self, messages: Sequence[Message]) -> int | None:
         """The longest answer that fits beside a prompt in the model's context.
 
-        It is None without a limit. The prompt's length in tokens is an estimate from its bytes (see
-        `learn_prompt_size`).
+        None where answers have no limit. The prompt's length in tokens is an estimate from its
+        bytes (see `learn_prompt_size`).
         """
         longest = self.longest
         room = self.learned.room
@@ -128,7 +130,8 @@ class Dialect:
             return longest
         prompt = round(self._tokens_a_byte * _byte_count(messages))
         room_for_answer = room - prompt - SPARE
-        # Near the limit it is asked for all: a rejection costs nothing, and says what is left.
+        # Where the prompt nearly fills the context, the full length is asked for: a rejection costs
+        # nothing, and says how much is left.
         if room_for_answer < _NARROW:
             return longest
         return min(longest, room_for_answer)
@@ -136,9 +139,9 @@ class Dialect:
     def learn_prompt_size(self, messages: Sequence[Message], tokens: int) -> None:
         """Adjusts the estimate of tokens per byte of a prompt to the endpoint's count.
 
-        It only rises: some endpoints report fewer tokens than a prompt has, such as those that
-        were not in their cache, and a prompt that is longer than estimated costs a rejection, one
-        that is shorter only some room for the answer.
+        The estimate only rises. Some endpoints report fewer tokens than a prompt has, such as only
+        those that were not in their cache. And a prompt that is longer than estimated costs a
+        rejection, one that is shorter only some room for the answer.
         """
         size = _byte_count(messages)
         if size >= _MEASURABLE:
@@ -227,7 +230,7 @@ class Dialect:
         An endpoint that takes a request for JSON has not said that it follows it: some drop the
         field without a word. Nobody knows until an answer is as asked.
 
-        It is None when the way is known to work, or none is left: then it was the model that erred.
+        None when the way is known to work, or none is left: then it was the model that erred.
         """
         if self._fixed is not None or mode is StructuredOutput.NONE:
             return None
@@ -329,8 +332,8 @@ def _byte_count(messages: Sequence[Message]) -> int:
 def schema_text(schema: Mapping[str, Any]) -> str:
     """The sentence that asks for JSON in a prompt, with the schema that the answer must follow.
 
-    It is for endpoints that have no field for a schema. The prompt is a part of what answers depend
-    on: other words may change scores.
+    Endpoints without a field for a schema get the sentence. The prompt is a part of what answers
+    depend on: other words may change scores.
     """
     return f"{_IN_PROMPT}{json.dumps(schema, ensure_ascii=False)}"
 
@@ -421,7 +424,7 @@ class Marked:
     def missing(self, answer: str) -> Sequence[int]:
         """The numbers (1 to 3) of the prompt's hidden codes that an answer lacks.
 
-        There are none if all was read.
+        None is missing where the endpoint read the whole prompt.
         """
         codes = enumerate(self._codes, start=1)
         return [number for number, code in codes if code not in answer]
@@ -454,18 +457,19 @@ class Reading:
 
         Args:
             where: the model and its address, for messages.
-            dialect: what was learned of the endpoint, this included.
+            dialect: keeps what was learned of the endpoint, how long a prompt it reads included.
             ask: asks for a text, without any check of its own.
         """
         self._where = where
         self._dialect = dialect
         self._ask = ask
         self._whole = 0
-        """Words up to which no more is asked in this command."""
+        """Words of the longest prompt tried out by this command: up to twice as many, no prompt is
+        tried again."""
         self._cut: int | None = None
-        """Words of a prompt that was read in part."""
+        """Words of the shortest prompt that was found to be cut; None where none was."""
         self._asking = asyncio.Lock()
-        """One trial at a time: other calls wait for its outcome."""
+        """Held by the call that tries a prompt out, while other calls wait for the outcome."""
 
     async def check(self, usage: Usage, fewest: int) -> None:
         """Raises `LLMPromptCutError` where an answer's token count shows that its prompt was cut.

@@ -240,7 +240,8 @@ class Endpoint(Checked):
     def sent_headers(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The headers of a request, with the values of their environment variables.
 
-        They may be credentials: they go onto the wire only, never into a report or a cache key.
+        These values may be credentials: they go onto the wire only, never into a report or a cache
+        key.
         """
         value_of = partial(_value_of_variable, environ)
         headers: dict[str, str] = {}
@@ -285,7 +286,7 @@ class Endpoint(Checked):
 def _value_of_variable(environ: Mapping[str, str], variable: re.Match[str]) -> str:
     """The value of an environment variable that a header names, as in ``Bearer ${TOKEN}``.
 
-    It may be a credential: from now on it is hidden wherever a text is shown.
+    The value may be a credential: from now on it is hidden wherever a text is shown.
 
     Args:
         variable: a match of `_VARIABLE`, whose first group is the variable's name.
@@ -404,7 +405,7 @@ _AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com", ".cognitiveservic
 def by_address(base_url: str) -> Provider | None:
     """The known provider at an address, whatever its path; None for other hosts and this machine.
 
-    Its key may be sent there, and only there.
+    The provider's key may be sent to this address, and to no other.
     """
     host = (urlsplit(base_url).hostname or "").lower()
     if host.endswith(_AZURE_HOSTS):

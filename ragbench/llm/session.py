@@ -54,7 +54,7 @@ class ModelClients(Record):
     def _all_clients(self) -> list[LLMClient | EmbeddingClient]:
         """The clients of all models of a run, for chat and embeddings.
 
-        They are stopped and booked alike.
+        All clients are stopped alike, and their costs are booked alike.
         """
         return [client for client in (*self.chats, self.embeddings) if client is not None]
 
@@ -181,14 +181,14 @@ class LLMSession(AbstractContextManager["LLMSession"]):
         self._stack = AsyncExitStack()
         """Keeps that context open until `close`."""
         self._lock = threading.Lock()
-        """Several threads may need the models, or close them, at once."""
+        """Guards the clients: several threads may need the models, or close them, at once."""
         self._models: ModelClients | None = None
         """The open clients; None while there are none."""
 
     def __exit__(self, *_: object) -> None:
         """Closes the connections of all models.
 
-        They are opened anew when a model is asked again.
+        The connections are opened anew when a model is asked again.
         """
         with self._lock:
             if self._models is not None:
@@ -205,9 +205,9 @@ class LLMSession(AbstractContextManager["LLMSession"]):
     def models(self) -> ModelClients:
         """The clients of the run's models.
 
-        They are opened at the first call, and once for all threads. The event loop runs in a thread
-        of its own. Where opening fails, that thread is stopped, so that no process hangs at its
-        end.
+        The clients are opened at the first call, and once for all threads. Their event loop runs in
+        a thread of its own. Where opening fails, that thread is stopped, so that no process hangs
+        at its end.
         """
         with self._lock:
             if self._models is None:
@@ -263,7 +263,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
     ) -> Iterator[list[ValueT]]:
         """Runs a coroutine in the event loop of the models' clients; gives values as they come.
 
-        They come in lists of those that are ready, so that scores are shown while others are
+        Each list holds the values that are ready, so that scores are shown while others are
         awaited; see `LoopThread.stream`.
         """
         models = self.models

@@ -242,7 +242,8 @@ class _UserSettings:
     def base_url(self) -> str:
         """The endpoint's address: the user's, the provider's, OpenAI's variable, or OpenAI's own.
 
-        It becomes one of the values, with its origin: a report lists whom the run asked.
+        The address becomes one of the settings' values, with its origin: a report lists whom the
+        run asked.
         """
         if "base_url" in self.values:
             return str(self.values["base_url"])
@@ -360,7 +361,7 @@ class _UserSettings:
     def settings(self, base_url: str, key: ApiKey, cache: str) -> LLMSettings:
         """The checked settings of a model at an address, and where each setting came from.
 
-        They are all that a client is made of.
+        A client is made of these settings alone.
 
         Args:
             base_url: the address, which may be that of another model.
@@ -499,7 +500,7 @@ def resolve_embeddings(
 ) -> LLMSettings:
     """The settings of the model that gives vectors of texts.
 
-    It has a section of its own, and variables of its own: ``RAGBENCH_EMBEDDINGS_<NAME>``.
+    That model has a section of its own, and variables of its own: ``RAGBENCH_EMBEDDINGS_<NAME>``.
 
     Args:
         chat: the settings of the model that is asked in words: its address and its file of answers

@@ -161,7 +161,7 @@ def corrected_difference(
 def _interval_quantile(degrees: int) -> float:
     """How many standard errors an interval of `CONFIDENCE` reaches to either side.
 
-    It is Student's, so with few labels the interval is wider.
+    The number is a quantile of Student's distribution, so with few labels the interval is wider.
 
     Args:
         degrees: independent labels less two, of which one or more are needed.
@@ -185,7 +185,8 @@ def _with_student_interval(estimate: Corrected, error: float) -> Corrected:
 def _with_wilson_interval(estimate: Corrected, bounds: tuple[float, float]) -> Corrected:
     """A corrected mean with Wilson's interval, of as many labels as would give its variance.
 
-    It fits means near an end of the scale, where Student's interval is too short, or goes beyond.
+    Wilson's interval fits means near an end of the scale, where Student's is too short, or reaches
+    beyond that end.
 
     Args:
         bounds: the ends of the scale.

@@ -216,7 +216,7 @@ def _p_values_of_losses(
     exchanged = exchange_p_values(
         samples,
         null_means=null_means,
-        # So many that a p-value of the size of alpha is not given by a few of them.
+        # So many draws that a p-value of the size of alpha rests on `FINENESS` of them, not on one.
         resamples=max(resamples, math.ceil(FINENESS / alpha)),
         seed=seed,
     )

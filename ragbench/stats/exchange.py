@@ -125,8 +125,8 @@ class _Columns(NamedTuple):
         A column for each draw.
 
         Only the raw output of PCG64 is used: NumPy promises that stream for all versions, and
-        promises nothing of the kind for the distributions built on it (NEP 19). So the same seed
-        gives the same p-values for good; another way of drawing would change them.
+        promises nothing of the kind for the distributions built on it (NEP 19). By that the same
+        seed gives the same p-values for good; another way of drawing would change them.
         """
         clusters = len(self.cluster_numbers)
         source = np.random.PCG64([seed, clusters, self.runs])

@@ -319,7 +319,7 @@ def _quantile_beyond_normal(z: float, degrees: int) -> float:
 def _student_share(t: float, degrees: int) -> float:
     """P(-t <= T <= t) of Student's distribution, by which its quantile is found.
 
-    It is a sum of powers of a cosine, odd ones of odd degrees and even ones of even degrees
+    The share is a sum of powers of a cosine: odd powers where the degrees are odd, else even ones
     (Abramowitz and Stegun 1964, 26.7.3, 26.7.4).
 
     Args:

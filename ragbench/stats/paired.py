@@ -80,7 +80,7 @@ class PairedSample(Record, eq=False):
     def stands_alone(self) -> bool:
         """Whether every case of the sample is a cluster of its own, as most cases of most runs are.
 
-        Then tests need no sums by cluster.
+        Where that is so, tests need no sums by cluster.
         """
         return isinstance(self.clusters, range) or len({*self.clusters}) == len(self.clusters)
 
@@ -255,7 +255,7 @@ def _directed(scores: CaseScores, higher_is_better: bool) -> CaseScores:
 def _negated(values: Sequence[float | None]) -> tuple[float | None, ...]:
     """A case's scores with their signs turned; None, for a run that did not measure it, stays.
 
-    So a metric where lower is better is tested like any other.
+    With turned signs, a metric where lower is better is tested like any other.
     """
     return tuple(None if value is None else -value for value in values)
 

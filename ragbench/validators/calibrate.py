@@ -163,7 +163,7 @@ def calibrate(
     chunks_before = _chunks_of(queries)
     relevant = sum(row.positive for row in chunks_before)
     not_relevant = len(chunks_before) - relevant
-    # Both kinds: of one kind alone any threshold would look right.
+    # Relevant and other chunks: with labels of one kind alone any threshold would look right.
     has_chunks = min(relevant, not_relevant) >= _FEWEST
     target = _TARGET
     if precision is not None:
@@ -337,8 +337,9 @@ def _f1(quality: Quality) -> float:
 def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[bool, list[str]]:
     """Whether scaled probabilities are nearer to the labels than before, and notes for the user.
 
-    They were not learned from these labels. The difference of Brier scores, query by query, must be
-    above its standard error. A user with too few labels learns how many would do.
+    The probabilities come from cross-validation: none was learned from the label it is held to. The
+    mean difference of Brier scores must be above its standard error. A user with too few labels
+    learns how many would do.
     """
     gains: list[float] = []
     for old, new in zip(before, after, strict=True):
@@ -422,7 +423,7 @@ def _lowest_precise(rows: Sequence[_Scored], precision: float) -> float:
 def _best_f1(rows: Sequence[_Scored]) -> float:
     """The threshold with the best F1 over some rows; of equal ones, the highest.
 
-    It is the threshold of chunks, where a missed one costs as much as a wrong one.
+    Chunks get this threshold, since a missed chunk costs as much as a wrong one.
     """
     positive = sum(row.positive for row in rows)
     best_step = max(_steps(rows), key=lambda step: 2 * step.hits / max(1, step.called + positive))
@@ -482,8 +483,8 @@ def _cross_validated(
 def expected_calibration_error(probabilities: Sequence[float], labels: Sequence[bool]) -> float:
     """The mean gap between probability and share of positives, over ten bins of equal width.
 
-    It is 0 where probabilities come true as often as they say, and for no rows. Source: Guo et al.
-    2017, "On Calibration of Modern Neural Networks".
+    The error is 0 where probabilities come true as often as they say, and for no rows. Source: Guo
+    et al. 2017, "On Calibration of Modern Neural Networks".
     """
     rows = reliability(probabilities, labels)
     gaps = sum([count * abs(mean - share) for mean, share, count in rows])

@@ -144,7 +144,7 @@ class ChunkReading:
     def _score(self, sentence: _Sentence) -> float:
         """How much a sentence speaks for an answer, to choose the sentences that are quoted.
 
-        It only orders sentences of one chunk: no probability is made of it.
+        The score only orders sentences of one chunk: no probability is made of it.
         """
         question = self.question
         coverage = _coverage(question.weights, sentence.tokens)

@@ -194,7 +194,8 @@ class _Proof:
             return
         probability = answer.confidence
         if not answer.answer_present:
-            # It is sure of the absence: the rest of its confidence is left for an answer.
+            # The model's confidence is that there is no answer: only the rest of it, and never more
+            # than `_DENIED`, is left for an answer.
             probability = min(1 - max(answer.confidence, 0.5), _DENIED)
         # Of several batches the surest answer counts.
         self.probability = max(self.probability, probability)

@@ -193,7 +193,8 @@ class LocalValidator(LearnedValidator, Checked):
         # Without a sign of a language, Latin letters are taken for English.
         if not language:
             is_english = query.isascii()
-        # A reader that the user names may know other languages.
+        # The shipped reader is used where `self.reader` is None; one that the user names may know
+        # other languages.
         if self.reader is None and not is_english:
             return self._by_words(query, chunks, language)
         reasons: list[str] = []
@@ -216,7 +217,7 @@ class LocalValidator(LearnedValidator, Checked):
         )
         # A chunk without text is never read.
         with_text = [chunk for chunk in intake.chunks if chunk.text.strip()]
-        # Read for any part of the query counts as read.
+        # A chunk that was read for any part of the query counts as read.
         unread = len(with_text) - len(read)
         verdict_reasons = verdict.reasons
         # After a Yes the chunks that were not read do not matter.
@@ -330,7 +331,7 @@ class LocalValidator(LearnedValidator, Checked):
         ranked = self._ranked(query, texts, logits)
         best_by_words = ranked[:_BY_WORDS]
         best_by_rank = range(min(_BY_RANK, len(texts)))
-        # Both lists, each chunk once; the words' choice first.
+        # The best by words, then the first in the retriever's order, each chunk once.
         first = list(dict.fromkeys([*best_by_words, *best_by_rank]))
         # The chunks to read first, then the others as they are ranked.
         order = [number for number in dict.fromkeys([*first, *ranked]) if has_words[number]]
@@ -421,25 +422,25 @@ def _finding(
         reading: the chunk by the reader.
         chunks: how many there are: among many, one of them looks like an answer by chance.
     """
-    # By the first tower: how surely it is on the topic.
+    # By the reader's first tower: how surely the chunk is on the topic.
     topic = weights.chunk.logit(local_features(words, reading.logit))
     answered: float | None = None
     if reading.answers is not None:
-        # By the second one, on the same weights: how surely it answers the question.
+        # By the second tower, with the same weights: how surely the chunk answers the question.
         logit = weights.chunk.logit(local_features(words, reading.answers))
         answered = weights.probability(logit, chunks)
     beside = words.quoted()
-    spans = beside[:1]  # what a reader without spans says is quoted by words
-    # An empty span is a reader that names no place.
+    spans = beside[:1]  # the best sentence by words, where the reader names no place
+    # An empty span means that the reader names no place.
     if reading.end > reading.start:
         answer = Span(reading.start, reading.end)
         sentence: Span | None = None
         if row_around(chunk.text, answer) is None:  # a sentence can be several rows of a table
             sentence = touched(words.sentences, answer)
             if sentence is None:
-                # It may be in another window than the one that is best by words.
+                # The answer may be outside of the window whose sentences were scored by words.
                 sentence = touched(split_sentences(chunk.text), answer)
-        # Without a sentence around it, the answer itself is quoted.
+        # Without a sentence around the answer, the answer itself is quoted.
         spans = (sentence or answer,)
     return Finding(
         chunk=chunk,

@@ -247,7 +247,7 @@ class _Rules(Record, kw_only=False):
             return None
         number = self.draw.choice(numbers)
         new_number = self._stepped(number)
-        # A passage that has it, too, might answer.
+        # A passage that has the new number as well might answer the changed question.
         if new_number in pair.text:
             return None
         return _with_question_changed(pair, number, new_number)
@@ -255,7 +255,8 @@ class _Rules(Record, kw_only=False):
     def _stepped(self, number: str) -> str:
         """A number, or an identifier with digits, with another last digit.
 
-        So near a number reads like the right one. No step is 10: the digit is another one for sure.
+        The changed number is so near that it reads like the right one. No step is 10: the digit is
+        another one for sure.
         """
         step = self.draw.choice((1, 2, 3, 5))
         # The last digit, with anything but digits behind it.
@@ -318,7 +319,7 @@ class _Rules(Record, kw_only=False):
         if auxiliary is None:
             return None
         verb = auxiliary[1]
-        # These two do not take "n't" as they are.
+        # "can" and "will" do not take "n't" as they are.
         irregular = {"can": "can't", "will": "won't"}
         negated = irregular.get(verb, f"{verb}n't")
         return _with_question_changed(pair, verb, negated)
@@ -326,14 +327,14 @@ class _Rules(Record, kw_only=False):
     def passage(self, pair: AnsweredQuestion) -> QuestionAndText:
         """The question with its unchanged passage: a validator should find an answer.
 
-        It shows whether a validator that withstands near misses still says Yes.
+        This case shows whether a validator that withstands near misses still says Yes.
         """
         return QuestionAndText(pair.question, pair.text)
 
     def sentence(self, pair: AnsweredQuestion) -> QuestionAndText | None:
         """The question with the answering sentence alone: a validator should find an answer.
 
-        It shows whether a validator needs the text around an answer.
+        This case shows whether a validator needs the text around an answer.
         """
         span = answering_sentence(pair)
         if span is None:
@@ -405,7 +406,7 @@ _FEWEST_WORDS_LEFT = 7
 def without_answer(pair: AnsweredQuestion) -> str | None:
     """The passage without the sentences that hold the answer; None where too little is left.
 
-    It is on the topic and answers nothing: the hardest text for a validator.
+    Such a text is on the topic and answers nothing: the hardest text for a validator.
     """
     sentence = answering_sentence(pair)
     if sentence is None:

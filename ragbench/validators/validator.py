@@ -37,7 +37,7 @@ class Validator(Protocol):
     def identity(self) -> str:
         """A text that changes whenever the same input could get another verdict.
 
-        It holds settings, weights and models. Stored verdicts are reused while it is equal.
+        The text holds settings, weights and models. Stored verdicts are reused while it is equal.
         """
         ...
 
@@ -129,7 +129,7 @@ class CascadeValidator:
         if escalates:
             verdict = in_conversation(self.second, query, chunks, history)
             reason = f"{self.first.name} was unsure ({probability:.2f}): {self.second.name} decided"
-        # Its own name stays in front, so that a reader sees both.
+        # "cascade" stays in front of the name of the validator that decided: a reader sees both.
         return replace(
             verdict,
             validator=f"cascade: {verdict.validator}",

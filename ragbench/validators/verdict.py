@@ -432,8 +432,8 @@ def _judged_part(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
 def _of_parts(whole: float, parts: Sequence[_JudgedPart], limits: Thresholds) -> float:
     """The probability of an answer to a query that asks several things, from those of its parts.
 
-    It is that of the part that is stated least. Where one chunk answers the whole, it is enough
-    that each part is rather stated than not.
+    The probability is that of the part that is stated least. Where one chunk answers the whole
+    query, it is enough that each part is rather stated than not.
 
     A query is answered only where each of its questions is.
 
@@ -450,7 +450,7 @@ def _of_parts(whole: float, parts: Sequence[_JudgedPart], limits: Thresholds) ->
 def _with_parts(whole: Finding, parts: Sequence[_JudgedPart], limits: Thresholds) -> Finding:
     """A chunk's finding for the whole query, joined with the parts of the query that it answers.
 
-    Then a chunk that answers one of two questions is relevant, and quoted for it.
+    Joined so, a chunk that answers one of two questions is relevant, and quoted for that question.
 
     A finding is what a validator found in one chunk.
     """
@@ -538,8 +538,8 @@ def _message_of_verdict(
 ) -> str:
     """The message of a verdict: one sentence that says whether the answer is there, and where.
 
-    It is often all of a verdict that is read. Without a relevant chunk its words are prescribed:
-    `NOTHING_RELEVANT`.
+    This sentence is often all of a verdict that is read. Without a relevant chunk its words are
+    prescribed: `NOTHING_RELEVANT`.
 
     Args:
         not_stated: parts of the query that no chunk states for certain.
@@ -585,7 +585,7 @@ def _reasons_of_verdict(
 ) -> Iterator[str]:
     """Reasons of a verdict: the probability against its threshold, and each chunk for or against.
 
-    They let a reader see why a verdict is not another one.
+    The reasons let a reader see why a verdict is not another one.
 
     Args:
         relevant: the findings of the relevant chunks, the best first.
