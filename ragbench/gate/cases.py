@@ -117,8 +117,8 @@ def _right_verdicts(run: RunScores, answer: MetricColumn) -> Verdicts:
     declining = run.cells("abstention_accuracy").values
     is_declined = cells.has(Status.ABSTAINED)
     has_value = ~np.isnan(cells.values)
-    # From the weakest sign to the strongest: whether declining was right, whether it was declined,
-    # and what the answer is worth.
+    # From the weakest sign to the strongest, which overwrites the others: whether declining was
+    # right, whether the system declined, and what the answer is worth.
     right = np.full(len(cells.values), -1, np.int8)
     right[declining == 0.0] = 0
     right[is_declined] = declining[is_declined] == 1.0

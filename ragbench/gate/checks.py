@@ -597,11 +597,12 @@ def _floor_check(
 
     is_worse = False
     if observed is not None and _is_beyond(observed, limit, bound):
-        # A mean of the best value means that every case has it: one that has not disproves it.
-        # Of a `min` the highest value, of a `max` the lowest.
+        # A limit at the best value (the highest for a `min`, the lowest for a `max`) demands that
+        # every case has it: one case that lacks it breaks the limit for sure.
         best_value = column.high if bound == "min" else column.low
         is_worse = limit == best_value or _has_nothing(column, observed)
-        # Labels are corrected as a whole: the test of values would judge the uncorrected figure.
+        # Labels correct the mean as a whole, and not the single values: a test of these values
+        # would judge the uncorrected figure.
         if not is_worse and is_whole and correction is None:
             is_worse = _was_better(column, comparable_runs, config)
     check = GateCheck(
@@ -618,7 +619,7 @@ def _floor_check(
         interval=interval,
         corrected=correction,
         is_opinion=correction is None and column.is_judged,
-        # Cases to which it applies, measured or not.
+        # The cases to which the metric applies, measured or not.
         applies=int((~np.isnan(run.cells(column.name).coverage)).sum()),
     )
     return _against_limit(check, least=config.min_cases, is_worse=is_worse)

@@ -118,7 +118,7 @@ class GateConfig(Record):
 
         Someone who builds a configuration in Python would else get an error from deep in a gate.
         """
-        # Whoever builds it by hand may give numbers.
+        # Typed as Any: whoever builds a configuration by hand may give numbers.
         gates: Mapping[str, Any] = self.metrics
         if not all(isinstance(gate, MetricGate) for gate in gates.values()):
             raise ConfigError(

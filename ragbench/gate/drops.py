@@ -141,7 +141,8 @@ class _SameNumbers(NamedTuple):
             differences=hash((places, sample.differences.tobytes())),
             before=sample.before,
             after=sample.after,
-            # Of metrics without any case the numbers are alike, and mean nothing.
+            # Metrics without any case all have the same numbers, and are not the same: their names
+            # keep them apart.
             name="" if len(sample.places) else column.name,
         )
 
@@ -217,10 +218,10 @@ def coverage_questions(
 ) -> Iterator[DropQuestion]:
     """For each metric the question whether fewer cases are measured than in the baseline.
 
-    A system that declines what it used to get wrong has a better mean, and is not better. Were only
-    the cases looked at that the baseline measured, each run would seem to measure fewer, as each
-    measures some that the other does not. Metrics that are measured on the same cases are asked
-    about once.
+    A system that declines what it used to get wrong has a better mean, and is not better. All cases
+    that either run measured are looked at: of those that the baseline measured alone, every later
+    run measures fewer, as each run measures some that the other does not. Metrics that are measured
+    on the same cases are asked about once.
 
     Args:
         columns: the metrics that are held.

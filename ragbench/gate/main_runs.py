@@ -83,11 +83,11 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
     if len(runs) > 1:
         check_one_system(runs)
     oldest = runs[0]
-    # The first alone, without a baseline to join.
+    # The oldest run alone makes the first baseline, which the others join.
     baseline = _with_run_joined(None, oldest, 1)
     drift = followed(None, oldest)
-    # Each is added as later runs of main are, but nothing is tested: they are said to be alike.
-    # The most that may be kept: each run given here stays in the mean.
+    # Each run is added as later runs of main are, but no change is tested: the user says that all
+    # are of one system. With `MOST_KEPT`, each run given here stays in the mean.
     for run in runs[1:]:
         _check_names(baseline, run)
         reason = _incomparable(baseline, run) or _difference_of_runs(oldest, run)

@@ -431,7 +431,7 @@ class _JournalTexts(Record, kw_only=False):
         return replace(self, numbers=numbers)
 
     def _filled(self, query: str) -> str:
-        """A query with the expressions for a case's retrieved ids, as JSON, and its answer put in.
+        """An SQL query with the expressions that read a case's retrieved ids and answer put in.
 
         The ids and the answer are parts of stages' outcomes, which the journal stores as JSON.
 

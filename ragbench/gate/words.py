@@ -34,8 +34,8 @@ def worded(check: GateCheck, *, least: int = 1) -> GateCheck:
     """The check with its summary and its reason in words.
 
     Every check passes through here, last of all, so that its sentences and its numbers agree. A
-    headline has room for the summary alone; the reason adds what the numbers show, whose they are
-    and how many labels would settle them.
+    headline has room for the summary alone; the reason adds what the numbers show, whether they are
+    a judge's or people's, and how many labels of people would settle the check.
 
     Args:
         least: measured cases that were demanded.
@@ -409,9 +409,9 @@ def _movement_text(check: GateCheck, drop: Drop) -> str:
 
     Figures that are equal are worded as such, not as a change of zero.
     """
-    # Only what was measured before counts, not all cases.
     if check.ground is Ground.HALVED and check.kind is CheckKind.COVERAGE:
-        # What was measured fell to less than half: the two counts say that better than shares.
+        # Less than half of what the baseline measured is measured now: the two counts say that
+        # better than shares of all cases.
         measured_before = round(drop.before * drop.cases)
         measured_now = round(drop.after * drop.cases)
         counts = f"{measured_now:,} of {cases(measured_before)}"

@@ -116,7 +116,7 @@ class Receipt(Record):
     def unconfirmed(self) -> Decimal | None:
         """The most that all lost answers of the receipt may have cost.
 
-        It is None where that is not known. A lost answer is one that never came, or came without
+        None where that amount is not known. A lost answer is one that never came, or came without
         its tokens: its endpoint may bill it.
         """
         return total(line.unconfirmed for line in self.lines)
@@ -369,8 +369,8 @@ class CallBook:
                         receipts, earlier.receipt(), ended="killed", in_flight=in_flight
                     )
                 self.spent_before = _spent_by_receipts(receipts)
-                # Emptied only now: killed before, the book counts twice, and nothing it paid is
-                # lost.
+                # The old book is emptied only now: if this process is killed before that, its costs
+                # count twice at the next opening, which is better than lost.
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
                 self._file = os.open(calls, flags, 0o600)
             except OSError as error:

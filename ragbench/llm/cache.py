@@ -171,8 +171,8 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         self._db: sqlite3.Connection = connect(path, must_exist=must_exist)
         """The connection to the cache's file, for the thread that made this object alone."""
         self._stored = 0
-        """How many answers this object stored: `put` trims the cache after every so many, `close`
-        only if there were any."""
+        """How many answers this object stored: `put` trims the cache after every `_CHECKED_EVERY`,
+        `close` only if there were any."""
 
     def __exit__(self, *_: object) -> None:
         """Closes the cache's file, also after an error: the answers in it are paid for.
@@ -257,6 +257,9 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
 
         A dialect is what an endpoint was found to understand, such as its way of asking for JSON:
         the next command need not find it out again by rejected requests.
+
+        Args:
+            judge: the short name of endpoint and model; see `Endpoint.place`.
         """
         with guarded(self.path):
             # Caches made by older versions lack the table.

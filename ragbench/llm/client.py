@@ -429,7 +429,7 @@ class LLMClient(Caller):
         What the rejection teaches is learned by the dialect, for all later questions.
 
         Args:
-            left_out: gets the parameter that is left out for it.
+            left_out: a list that gets the parameter which requests leave out from now on.
         """
         status = error.status or 0
         # A parameter first: without one the answer changes less than with a weaker call for JSON.

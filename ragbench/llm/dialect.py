@@ -267,20 +267,21 @@ class Dialect:
             return None
         learned = self.learned
         if learned.token_limit != _NEWER_LIMIT and _LIMIT in sent and _NEWER_LIMIT in body:
-            # Only models that think demand the newer name: it counts what they think.
+            # Only models that think demand the newer field, which counts their thoughts, too.
             self.learn(token_limit=_NEWER_LIMIT, reasons=True)
             return _LIMIT
         answer = Answer(status=status, headers={}, body=body)
         name = _named_parameter(answer, sent)
         if name is None:
             return None
-        # Cut: it is kept in the cache and printed in reports.
+        # Cut short, since the reason is kept in the cache and printed in reports.
         reason = mask_text(answer.message)[:300]
         if name in (_LIMIT, _NEWER_LIMIT):
             limit = int(sent[name])
             name = _LIMIT  # what is learned of a limit holds under both of its names
             numbers = [int(digits) for digits in _NUMBER.findall(reason)]
-            # "must be at most 4096, not 8192": the largest number below ours is what it allows.
+            # "must be at most 4096, not 8192": the largest number below the limit that was sent is
+            # what the endpoint allows.
             allowed = [number for number in numbers if number < limit]
             if allowed and learned.most_tokens is None:
                 self.learn(most_tokens=max(allowed))
@@ -288,7 +289,7 @@ class Dialect:
             # Without the field, a cap on costs could not be kept.
             if self._must_limit:
                 return None
-        # It was left out of this request already: the rejection is about something else.
+        # The parameter was left out of this request already: the rejection is about something else.
         if name in learned.not_sent:
             return None
         self.learn(not_sent={**learned.not_sent, name: reason})
@@ -407,9 +408,10 @@ class Marked:
     def __init__(self, words: int) -> None:
         """Writes a prompt of so many words with a code at its beginning, middle and end.
 
-        An endpoint that reads all of it can repeat the three codes. Between them lies filling text.
+        An endpoint that reads the whole prompt can repeat the three codes, between which lies
+        filling text.
         """
-        # Drawn by its length: every command hides the same codes in a prompt of that length.
+        # Seeded by the length: every command hides the same codes in a prompt of that length.
         draw = random.Random(words)
         # Two gaps lie between three codes: each gets half of the filling.
         self._codes = [f"{draw.randrange(10_000, 99_999)}" for _ in range(3)]

@@ -81,7 +81,7 @@ class ApiKey(Record):
             elif self.file:
                 key = Path(self.file).expanduser().read_text("utf-8")
             else:
-                # What it prints to stderr may quote what it was given: that is not shown.
+                # What the program prints to stderr is not shown: it may quote its secret arguments.
                 process = subprocess.run(
                     self.command,
                     env=dict(environ),
@@ -99,7 +99,8 @@ class ApiKey(Record):
         key = key.strip()
         if not key:
             raise ConfigError(f"the {self} gives no API key: {reason}")
-        # Of anything else, such as an error page that a program printed, no header can be made.
+        # A key is sent in a header, which cannot hold other text, such as an error page that the
+        # program printed.
         is_word = key.isascii() and key.isprintable() and " " not in key
         if not is_word:
             raise ConfigError(f"{self} is not an API key: it must be one word in ASCII")
@@ -304,7 +305,7 @@ def _value_of_variable(environ: Mapping[str, str], variable: re.Match[str]) -> s
 def _json_digest(value: object) -> str:
     """A digest of a JSON value in 32 hex digits; the order of keys in its objects does not matter.
 
-    Caches of users hold it: another form makes what they store unknown.
+    Users' caches hold such digests: with another form, what the caches store would not be found.
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).hexdigest()

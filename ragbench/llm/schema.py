@@ -222,7 +222,7 @@ def read_structure(text: str, schema: Schema[ValueT]) -> ValueT:
     Words around the value are common, so each value in the text is tried.
 
     Raises:
-        LLMReplyError: none does; it says what is wrong with the likeliest.
+        LLMReplyError: no value passes; the error says what is wrong with the likeliest one.
     """
     problems: list[str] = []
     for candidate in json_values(text):

@@ -243,7 +243,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
     def run(self, work: Callable[[ModelClients], Coroutine[Any, Any, ValueT]]) -> ValueT:
         """Runs a coroutine in the event loop of the models' clients, and gives its result.
 
-        So code without an event loop can ask a model from any thread.
+        In this way code without an event loop can ask a model from any thread.
         """
         # Opened before the coroutine is made: else a failed opening leaves one that nothing awaits.
         models = self.models
@@ -384,7 +384,7 @@ class Chat(AbstractContextManager["Chat"]):
     ) -> Reply[Any]:
         """Asks the model, or takes the answer that the cache has; blocks until it is there.
 
-        It is for code without an event loop, in any thread.
+        Code without an event loop can ask in this way, from any thread.
 
         Args:
             repeat: which of several answers to the same question, from 0.
@@ -419,7 +419,7 @@ class Chat(AbstractContextManager["Chat"]):
 def chat_of(settings: LLMSettings, *, budget: Budget | None = None) -> Chat:
     """A language model by its settings, with a session of its own, for code without an event loop.
 
-    It raises at once where a cap on costs could not be kept, not in the middle of the work.
+    A cap on costs that could not be kept is refused at once, not in the middle of the work.
     """
     if budget is not None and budget.is_capped:
         check_cap(settings.endpoint)

@@ -186,14 +186,14 @@ class _UserSettings:
         """
         self.kind = kind
         self.prefix = f"RAGBENCH_{kind.upper()}_"
-        """How the names of its environment variables begin."""
+        """How the names of this model's environment variables begin."""
         self._environ = environ
         self.values: dict[str, Any] = {}
-        """The settings that were given, in their types; None for one that is not to be sent."""
+        """The settings that the user gave, in their types; None for one that is not to be sent."""
         self._origins: dict[str, str] = {}
-        """Where each of them was given, for reports."""
+        """Where each of these settings was given, for reports."""
         ranks: dict[str, int] = {}
-        """How near to the command each was given; 0 is an option."""
+        """How near to the command each setting was given: 0 option, 1 file, 2 variable."""
         # Wrong names first: the loop below looks for known ones only.
         for name in (*options, *section):
             if name not in _ROWS:
@@ -215,9 +215,9 @@ class _UserSettings:
                     ranks[name] = rank
                     break
         self.key_places = self._nearest_key(ranks)
-        """Where the key is; the nearer place wins: an option replaces what a file says."""
+        """Where the API key is, from the nearest source: an option replaces what a file says."""
         self.provider = None
-        """The provider that the model's name begins with, where no address is given."""
+        """The provider that the model's name begins with; None where an address is given."""
         # With an address, a name such as anthropic/claude-sonnet-5 is that of a gateway's model.
         has_address = "base_url" in self.values or environ.get("OPENAI_BASE_URL")
         if not has_address:
@@ -228,6 +228,9 @@ class _UserSettings:
 
         Else an option ``api_key_file`` and a section's ``api_key_env`` would be two places, which
         `ApiKey` refuses.
+
+        Args:
+            ranks: by setting, the rank of the source that it came from; the lowest is the nearest.
         """
         ranks_of_keys = [ranks[name] for name in _KEYS if name in ranks]
         if not ranks_of_keys:

@@ -215,8 +215,9 @@ def _two_phase_estimate(
 ) -> Corrected | None:
     """A judge's mean or difference corrected by labels, without an interval; None without a label.
 
-    It is the regression estimator of this module. Its variance is the sum over clusters of the
-    squares of each one's influence on the estimate.
+    The regression estimator of this module: a line from the judge's values to the labels, taken at
+    the mean of all judged values. Its variance is the sum over clusters of the squares of each
+    cluster's influence on the estimate.
 
     Args:
         judged: a score, or a difference of scores, per case.
@@ -233,7 +234,7 @@ def _two_phase_estimate(
         raise InputError(f"{total} scores: give one label, or None, and one cluster for each")
     check_finite(judged)
     check_finite(label for label in labels if label is not None)
-    # Only these can differ from 0, so only their labels say anything.
+    # Cases that are not `same`: only their values can differ from 0, so only their labels count.
     is_open = ~np.array(same or [False] * total, dtype=bool)
     has_label = np.array([label is not None for label in labels], dtype=bool)
     is_labelled = has_label & is_open

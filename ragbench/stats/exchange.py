@@ -228,8 +228,9 @@ def _scores_by_run(
 def _standard_deviations(matrix: Any, columns: _Columns) -> Floats:
     """The standard deviation of each test's sum of present scores when the present runs are drawn.
 
-    By it the tests have one scale. In each cluster ``present_runs`` of ``runs`` numbers whose sum
-    is 0 are drawn without replacement; the variances of their sums add up over the clusters.
+    Divided by it, the statistics of all tests have one scale. In each cluster ``present_runs`` of
+    ``runs`` numbers whose sum is 0 are drawn without replacement; the variances of their sums add
+    up over the clusters.
     """
     squares = np.asarray(matrix.multiply(matrix).sum(axis=1)).reshape(-1)
     present = columns.present_runs

@@ -334,8 +334,8 @@ class _MovedClusters(NamedTuple):
 def _moved_clusters(sample: PairedSample, null_mean: float) -> _MovedClusters:
     """The clusters of a sample whose total differs from the null by more than rounding.
 
-    Only these have a sign that can be flipped. Their totals become whole numbers, which add up
-    exactly in any order.
+    Only moved clusters have a sign that can be flipped. Their totals become whole numbers, which
+    add up exactly in any order.
 
     Args:
         null_mean: the change of a case that counts as none.

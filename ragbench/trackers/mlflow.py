@@ -116,7 +116,8 @@ class _Server:
         run is made, so that no old figure is read as one of this run.
         """
         experiment_id = self._experiment_id()
-        # Stored in receipts: spelled anew, earlier exports would not be found.
+        # The place's name in receipts: with another spelling, those of earlier exports would not be
+        # found.
         place = f"mlflow {self.uri} {experiment_id}"
         figures = dict(run.figures)
         stored = self._stored_run(receipt, place, experiment_id)

@@ -224,7 +224,7 @@ def variable(names: tuple[str, ...], tracker: str, advice: str) -> str:
 def named_id(*names: str) -> str:
     """A UUID of some names, such as a dataset and a case; equal in every run with that dataset.
 
-    Trackers show the runs of a case side by side because of it. Another formula would separate new
+    By this id trackers show the runs of a case side by side. Another formula would separate new
     runs from old ones.
     """
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "\0".join(names)))

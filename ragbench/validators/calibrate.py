@@ -228,7 +228,7 @@ def calibrate(
 def _chunks_of(queries: Sequence[_Query]) -> list[_Scored]:
     """The labelled chunks of all queries in one list.
 
-    A threshold of chunks is learned from all of them, since it holds for every query.
+    The threshold of chunks is learned from the chunks of all queries, since it holds for every one.
     """
     chunks: list[_Scored] = []
     for query in queries:
@@ -287,7 +287,7 @@ def _reaches_more(before: Quality, after: Quality, precision: float, *, costs: b
     Args:
         before: with the shipped threshold.
         after: with the learned threshold, in cross-validation.
-        costs: whether it may cost F1: the user asked for just this precision.
+        costs: whether the move may cost F1, because the user asked for just this precision.
     """
     if before.precision is None or after.precision is None:
         return False  # without a Yes there is no precision

@@ -383,7 +383,8 @@ def read_in_windows(
     """
     windows: list[tuple[int, Span]] = []
     window_texts: list[str] = []
-    # Windows of all chunks are one pool: rarity and "behind" are over all of them.
+    # Windows of all chunks are one pool: how rare a word is, and how far a window is behind the
+    # best one (the feature "behind"), is counted over all windows.
     for number, text in enumerate(texts):
         for window in windows_of(text):
             windows.append((number, window))

@@ -105,7 +105,7 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
 def _checked_answer(texts: Sequence[str], value: object) -> _Answer:
     """The model's answer about some passages, from the parsed JSON of its reply.
 
-    Only numbers that were shown can be joined with a chunk.
+    The answer names passages by number: only a number that was shown leads to a chunk.
 
     Args:
         texts: of the passages that the model was shown.

@@ -177,7 +177,7 @@ class LocalValidator(LearnedValidator, Checked):
     def import_packages(self) -> None:
         """Imports the packages of reader and embedder, so that a missing one shows at once.
 
-        Otherwise a run would end in the middle, at the first query that needs it.
+        Otherwise a run would end in the middle, at the first query that needs the package.
         """
         import_reader_packages(self.reader)
         if self.embedder is not None:
@@ -405,7 +405,7 @@ class LocalValidator(LearnedValidator, Checked):
     def _weights(self) -> Weights:
         """The weights that were learned with the shipped reader; every reader is scored by them.
 
-        Of another reader they give an order of chunks, and no measured probability.
+        With another reader these weights give an order of chunks, and no measured probability.
         """
         return shipped_weights(self.name, self.features)
 

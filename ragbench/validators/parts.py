@@ -61,7 +61,7 @@ def split_query(query: str) -> tuple[QueryPart, ...]:
         if match:
             before = match["before"]
             behind = match["behind"]
-            # Each is asked with all that they share.
+            # Each of the two is asked with the words that they share.
             return (
                 QueryPart(text=f"{before}{match['first']} {behind}"),
                 QueryPart(text=f"{before}{match['second']} {behind}"),
@@ -82,7 +82,7 @@ def split_query(query: str) -> tuple[QueryPart, ...]:
             if not context:
                 added = _subject_words(first_piece)
         elif names:
-            context = names  # the parts that follow are about this one
+            context = names  # the pieces that follow are about what this one names
         else:
             added = context
         # Words that the piece has already are not added.

@@ -88,20 +88,20 @@ def self_test(
     documents.
 
     Args:
-        limit: how many pairs of each kind it is asked about, at most.
+        limit: how many pairs of each kind the validator is asked about, at most.
     """
     kinds: list[KindResult] = []
     for kind, rule in KINDS.items():
         has_answer = kind in ANSWER_KINDS
         # Each kind has its own random choices: one kind more changes no other one.
-        # By text: the same choices in every process and version.
+        # Seeded by a text: the same choices in every process and version.
         rules = _Rules(pairs, random.Random(f"{seed}:{kind}"))
         total = 0
         wrong: list[str] = []
         shuffled_pairs = rules.draw.sample(list(pairs), len(pairs))
         for pair in shuffled_pairs:
             if total >= limit:
-                # Pairs to which the rule does not apply do not count.
+                # So many were asked; pairs to which the rule does not apply are not counted.
                 break
             changed = rule(rules, pair)
             if changed is None:  # the rule does not apply
@@ -187,7 +187,7 @@ class _Rules(Record, kw_only=False):
             "c": said_as_clause(pair.question),
             "rest": without_answer(pair),
         }
-        # Drawn whether it fits or not, so that the draws are the same.
+        # Drawn before it is known whether it fits: each pair takes as many draws.
         wording: str = self.draw.choice(table("ragbench.validators", "self_test")[kind])
         for name, value in values.items():
             placeholder = "{" + name + "}"

@@ -896,7 +896,7 @@ def _is_reply(question: str, behind: str) -> bool:
     """
     if _WORDS["yes"].match(behind):
         return True
-    # Only the sentence right behind it.
+    # Only the sentence right behind the question counts.
     sentence = _WORDS["next"].split(behind, maxsplit=1)[0]
     is_next_question = behind[len(sentence) : len(sentence) + 1] == "?"
     if _WORDS["promise"].match(sentence) or is_next_question:

@@ -91,7 +91,7 @@ class CascadeValidator:
     def __post_init__(self) -> None:
         """Refuses limits that are no shares, or leave no band that asks the second validator.
 
-        Otherwise it would be only one of its validators, under another name.
+        Otherwise a cascade would be only one of its two validators, under another name.
         """
         # Written so that NaN is refused as well.
         if not 0 <= self.low < self.high <= 1:

@@ -217,7 +217,7 @@ def _rows_parted(
 def _best_rows(question: str, text: str, rows: Sequence[TableRow]) -> list[TableRow]:
     """The rows of a table that share most words with a question, headers left out.
 
-    A quote in a table is extended to them, since a value needs its label.
+    A quote in a table is extended to these rows, since a value needs its label.
     """
     headers = [row.header for row in rows]
     best_rows: list[TableRow] = []
@@ -421,9 +421,9 @@ def _judged_part(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
     findings: list[Finding] = []
     for finding in ask(part):
         shared_tokens = context_tokens.intersection(tokenise(finding.chunk.text))
-        # Half of them: a chunk may call a thing by a part of its name.
+        # Half of the context's words: a chunk may call a thing by a part of its name.
         if 2 * len(shared_tokens) >= len(context_tokens):
-            # With the context in it, so that slots compare with the right names.
+            # `part.question` has the context in it, so that slots compare with the right names.
             findings.append(settled(part.question, finding, rule))
     probability = max((finding.probability for finding in findings), default=0.0)
     return _JudgedPart(part.text, findings, probability)

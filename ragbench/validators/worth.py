@@ -60,7 +60,8 @@ class Worth(Record):
     def logit(self, steep: float, chunks: int) -> float:
         """A validator's own logit of its best chunk, flattened by the curve over all domains.
 
-        Without it a probability would promise more than came true on texts not learned from.
+        Unflattened, its probability would promise more than came true on texts that the validator
+        was not trained on.
 
         Args:
             steep: the validator's own logit.
