@@ -93,7 +93,7 @@ def with_runs(baseline: Baseline, runs: Sequence[MainRun], kept: int) -> Baselin
         for run in made_of:
             if stage in run.seconds and run.concurrency == newest.concurrency:
                 times.append(run.seconds[stage])
-        # Of several runs only the mean is known: percentiles of their cases would be of other runs.
+        # No percentiles: a baseline keeps only the mean time of each of its runs.
         latency = Latency(
             stage=stage,
             count=len(baseline.cases),
@@ -110,7 +110,7 @@ def with_runs(baseline: Baseline, runs: Sequence[MainRun], kept: int) -> Baselin
         made_of=made_of,
         date=newest.date,
         commit=newest.commit,
-        # One unsaved change in any of them makes the mean one of no commit.
+        # An unsaved change in any of the runs means that their mean is of no commit.
         dirty=any(run.dirty for run in made_of),
         latencies=tuple(latencies),
     )

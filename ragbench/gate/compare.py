@@ -399,8 +399,8 @@ def _notes_on_comparison(
 ) -> Iterator[str]:
     """Notes that a reader of a comparison needs besides the figures: what else may explain them.
 
-    Another judge or way to match chunks changes scores by itself; cases of one document count as
-    one.
+    Another judge or way to match chunks changes scores by itself; and cases about one document are
+    one observation, so that many cases may show little.
     """
     matchings = {run.matching for _, run in marked_runs}
     if len(matchings) > 1:

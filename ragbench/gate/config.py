@@ -227,7 +227,8 @@ class _Section(SettingsFile):
             content = _with_value(self.file.value, place, text)
             # The file itself stays as it was on disk: only the tree in memory is changed.
             self.file = replace(self.file, value=content)
-            if self.at(place) is text:  # a file of another form leaves no place for it
+            # The very text that was put there: a file of another form leaves no place for it.
+            if self.at(place) is text:
                 self.options[place] = option.flag, refusal
 
     def value(self, place: Place, kind: Any) -> Any:

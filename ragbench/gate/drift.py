@@ -320,7 +320,7 @@ def _trend_of_metric(
 
     The line's slope is that of all cases together; its end is the level of main's newest run.
 
-    A check of drift shows it, so that a reader sees since when main falls.
+    A check of drift shows this line, so that a reader sees since when main falls.
 
     Args:
         sums: of each case.

@@ -346,7 +346,7 @@ def _drop_checks_of_run(
 ) -> Iterator[GateCheck]:
     """The checks of whether metrics and slices fell, and of whether fewer cases are measured.
 
-    Labels of people decide where both sides have some; else a test of the metric's own values does.
+    Labels of people decide where both runs have some; else a test of the metric's own values does.
     """
     questions = list(drop_questions(demands, run, baseline))
     by_people, unlabelled = split_labelled(questions, run, baseline)

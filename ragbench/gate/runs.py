@@ -485,19 +485,20 @@ class _CellReader:
         while batch := rows.fetchmany(_BATCH_CASES):
             letters = ""
             for row in batch:
-                # A letter for each metric of the journal; those that were added later have none.
+                # A letter for each metric of the journal; padded with blanks for metrics that were
+                # added after the case was stored.
                 letters += row[_STATUSES][:width].ljust(width)
                 case_place = len(self._notes_of_cases)
                 new_notes = (len(self._notes), case_place)
                 # All cases with the same notes share the place of the first.
                 notes_place, _ = self._notes.setdefault(row[_NOTES_DIGEST], new_notes)
                 self._notes_of_cases.append(notes_place)
-            # Turned around: a row for each metric, in whose order the parts are.
+            # Turned around: a row for each metric, in the order of `_parts`.
             values = np.array([row[_FIRST_VALUE:] for row in batch], float).T.copy()
             letters_of_cases = np.frombuffer(letters.encode(), np.uint8).reshape(-1, width)
             # From letters by case to letters by metric, of this run's columns alone.
             states = letters_of_cases.T[numbers]
-            # Whatever else stands there, such as a blank: the metric was skipped.
+            # Anything that is no letter of a status, such as a blank: the metric was skipped.
             is_status = np.isin(states, _STATUS_LETTERS)
             states = np.where(is_status, states, ord("s"))
             # A part of each metric: joined once all batches are read.

@@ -74,7 +74,8 @@ class Answer:
 def _error_in(body: str) -> dict[str, Any]:
     """The innermost object ``error`` of a body; empty where there is none.
 
-    Google wraps it into a list; gateways put a provider's whole body into their message.
+    Google wraps the object into a list. Gateways put a provider's whole body, as JSON, into the
+    message of an error of their own: then the provider's error is looked for in that message.
     """
     try:
         # Not strict: raw line breaks within strings are taken. Deep nesting raises RecursionError.
@@ -291,7 +292,7 @@ def reported_cost(body: Mapping[str, Any]) -> Decimal | None:
     usage = _object_or_empty(body.get("usage"))
     cost = _amount_or_none(usage.get("cost"))
     # "Bring your own key": OpenRouter charges its fee alone, and the model's provider charges the
-    # owner of the key. What that is, it says beside the fee.
+    # owner of the key. OpenRouter states the provider's charge beside its own fee.
     has_own_key = usage.get("is_byok") is True
     if cost is None or not has_own_key:
         return cost

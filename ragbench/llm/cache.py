@@ -229,8 +229,7 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         """Keeps an answer that was paid for.
 
         The answer is on disk when this returns, even if the process dies then. Credentials in it
-        are hidden.
-        Every `_CHECKED_EVERY` answers the cache is trimmed to its size.
+        are hidden. Every `_CHECKED_EVERY` answers the cache is trimmed to its size.
 
         Args:
             judge: the fingerprint of the endpoint that answered.

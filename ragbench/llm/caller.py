@@ -359,7 +359,7 @@ class Caller:
             self.circuit.open(error)
             return error
         rejected = RejectedError(f"{where} rejects this request: {detail}", status=status)
-        # `LLMClient` reads from it how the request can be put another way.
+        # `LLMClient` reads from this body how the request can be put another way.
         rejected.body = sent.text
         return rejected
 

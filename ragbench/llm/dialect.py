@@ -168,7 +168,8 @@ class Dialect:
     ) -> dict[str, Any]:
         """The JSON body of a chat request, in the form that this endpoint understands.
 
-        Parameters that it refused are left out. The form is part of what answers depend on.
+        Parameters that the endpoint refused before are left out. The form is part of what answers
+        depend on.
 
         Args:
             schema: of the JSON that is wanted; None for a text.
@@ -195,7 +196,7 @@ class Dialect:
             }
             body["response_format"] = {"type": "json_schema", "json_schema": named_schema}
             return body
-        # All other endpoints read the schema in the prompt.
+        # In all other ways of asking for JSON, the prompt has the schema.
         chat[-1]["content"] += f"\n\n{schema_text(schema)}"
         if mode is StructuredOutput.JSON_OBJECT_SCHEMA:
             body["response_format"] = {"type": "json_object", "schema": schema}
@@ -343,7 +344,7 @@ def _next_weaker(mode: StructuredOutput) -> StructuredOutput:
     """The next weaker way of asking for JSON.
 
     Ways are tried from the strictest on until one works. There is none below the weakest (to ask in
-    the prompt alone): callers stop there, and this would raise.
+    the prompt alone): callers stop at that one, for which this function would raise.
     """
     return _LADDER[_LADDER.index(mode) + 1]
 

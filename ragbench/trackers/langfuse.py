@@ -242,8 +242,8 @@ def _dataset_item(case: TrackedCase, dataset: str, item_id: str) -> dict[str, An
 def _trace_body(run: TrackedRun, case: TrackedCase, trace_id: str) -> dict[str, Any]:
     """A case as a trace of Langfuse, with the question, the retrieved chunks and the answer.
 
-    Only a case that did not come from a trace gets one. The names are those of Langfuse's
-    interface.
+    Only a case without a trace in the project gets one (see `_trace_of`). The keys are those of
+    Langfuse's interface.
     """
     return {
         "id": trace_id,

@@ -212,7 +212,7 @@ def variable(names: tuple[str, ...], tracker: str, advice: str) -> str:
         advice: the end of the error: where a user finds the value.
 
     Raises:
-        TrackerError: none of them is.
+        TrackerError: none of the variables is set.
     """
     for name in names:
         value = os.environ.get(name, "").strip()

@@ -471,7 +471,8 @@ def _cross_validated(
             query = queries[number]
             [answer] = _on_scale(rule.scale, [query.answer], thresholds.present)
             answers[number] = answer
-            # Where the answer is present, only chunks that reach it are relevant.
+            # Where the answer is called present, only chunks that reach the threshold of that are
+            # called relevant.
             threshold = thresholds.relevant
             if answer.called:
                 threshold = thresholds.present

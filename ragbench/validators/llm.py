@@ -254,11 +254,11 @@ class LlmValidator(CalibratedValidator, Checked):
     several, and longer chunks in windows."""
 
     def __post_init__(self) -> None:
-        """Checks the settings and makes the rule of verdicts: each of the two bases does one.
+        """Checks the settings (`Checked`) and makes the rule of verdicts (`CalibratedValidator`).
 
-        A call of only one of them would leave a wrong setting, or a validator without a rule.
+        A call of only one of the two would leave a wrong setting, or a validator without a rule.
         """
-        # Called by class, each once: `super()` would follow only one line of the bases.
+        # Called by class, each once: `super()` would call the method of the first base only.
         Checked.__post_init__(self)
         CalibratedValidator.__post_init__(self)
 

@@ -98,7 +98,7 @@ _ONE_SUBJECT = ("attributes", "one_each", "asked_twice")
 def _question_pieces(query: str) -> Sequence[str]:
     """The pieces of a query that asks several things; empty where one piece is no question.
 
-    Where it is empty, the caller reads the query as one.
+    Where the result is empty, the caller reads the query as one.
     """
     pieces = _WORDS["joint"].split(query)
     # More than a few are read as one query, since each part costs as much.

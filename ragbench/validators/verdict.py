@@ -149,7 +149,7 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
 
 
 def _doubted(finding: Finding, doubt: str) -> Finding:
-    """A finding that a doubt makes no answer, such as that the query is unclear.
+    """A finding, turned into no answer by a doubt, such as that the query is unclear.
 
     The chunk stays on the topic as surely as it seemed to answer. A finding that is no answer
     anyway needs no doubt as its reason.
