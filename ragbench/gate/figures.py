@@ -158,7 +158,7 @@ def outweighed_refusals(checks: Sequence[GateCheck]) -> Iterator[GateCheck]:
             continue
         if check.subject == RIGHT:
             right = check.drop
-        # A check that is only shown proves nothing, but for correctness itself.
+        # A check that is shown and not judged proves no gain, except for correctness itself.
         is_held = check.outcome is not GateOutcome.NOT_JUDGED
         if is_held or check.subject == _CORRECTNESS:
             has_gain |= check.drop.is_gain
@@ -277,9 +277,8 @@ def _answered_value(answer: Cell | None, declining: Cell | None) -> float | None
     if answer is None or answer.status is Status.SKIPPED:
         return None
     is_declined = answer.status is Status.ABSTAINED
-    # `abstention_accuracy` says that the documents hold no answer to this case where it finds the
-    # system right to decline, or wrong to answer: then there is no answer to count.
-    # Right to decline (1 and declined), or wrong to answer (0 and answered).
+    # Right to decline (1 and declined), or wrong to answer (0 and answered): either says that the
+    # documents hold no answer to this case.
     if declining is not None and declining.value == float(is_declined):
         return None
     # Any other status is no answer: declined or failed.
@@ -406,7 +405,7 @@ def _with_column(
         version: of the metric that the figure is made of, like `digest`: runs whose figures are
             made in two ways do not compare.
         values: of each case; NaN where the metric does not apply.
-        repeats: what cases gave that were asked several times, by their position.
+        repeats: the value of each time, by the case's position, where it was asked several times.
     """
     has_value = ~np.isnan(values)
     # A cell's state is the first letter of its status; 0 stands for no cell.

@@ -126,7 +126,7 @@ def _figure_before(
 def _breaks(runs: Sequence[MainRun]) -> Iterator[Break]:
     """The positions from which on main's runs do not compare with earlier runs, with the reasons.
 
-    A history draws no line across them.
+    A history draws no line across such a position.
     """
     for place, (before, run) in enumerate(pairwise(runs), start=1):
         reasons: list[str] = []

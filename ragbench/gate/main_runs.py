@@ -353,7 +353,7 @@ def _difference_of_runs(oldest: RunScores, run: RunScores) -> str:
 def _formulas(run: RunScores) -> set[str]:
     """The formulas of a run's metrics, each as name and version.
 
-    Metrics without values of cases have none that could differ.
+    Metrics without values of single cases are left out: a baseline does not hold them.
     """
     return {column.identity for column in run.metrics if column.has_cells}
 

@@ -254,9 +254,10 @@ def _metric_columns(
     for metric, summary in summaries:
         score = summary.score
         cells = cases.cells.get(metric.name)
-        # Values of a case are means over the times here, and the figure is theirs.
+        # Where cases were asked several times, a case's value is the mean of the times, and the
+        # metric's figure is the mean of these values.
         if cells is not None and cells.repeats:
-            # The loop counted the first time alone that each case was asked.
+            # The stored figure counts the first time alone that each case was asked.
             measured = [value for value in cells.values.tolist() if not math.isnan(value)]
             score = None
             if measured:

@@ -219,7 +219,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
                     opening = self._stack.enter_async_context(self._opening())
                     self._models = self._thread.run(opening)
                 except BaseException:
-                    self._thread.stop()  # closing stops it only where there are clients
+                    self._thread.stop()  # `close` stops the thread only where there are clients
                     raise
             return self._models
 

@@ -476,7 +476,8 @@ def _judge_of_panel(
 ) -> LLMSettings:
     """The settings of a judge of a panel: its own over those of the first model.
 
-    At another address it takes over neither the key nor what that address alone understands.
+    A judge at another address takes over neither the first model's key nor settings that only the
+    first model's address understands.
     """
     has_own_address = "base_url" in own_settings
     is_of_provider = by_model(str(own_settings["model"])) is not None

@@ -210,7 +210,7 @@ class Concurrency(AdaptiveLimit):
         if self.in_flight < self.limit and not self._waiting:
             self.in_flight += 1
             return
-        # The slot comes with the turn: `_rose` counts it as in flight before this goes on.
+        # The slot comes with the turn: `_rose` counts it as in flight before this call goes on.
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -219,7 +219,7 @@ class Concurrency(AdaptiveLimit):
             if turn.done() and not turn.cancelled():
                 self._release()  # it was this call's turn already: the next call gets its slot
             else:
-                with suppress(ValueError):  # `_rose` may have taken it out already
+                with suppress(ValueError):  # `_rose` may have taken the turn out already
                     self._waiting.remove(turn)
             raise
 

@@ -132,8 +132,8 @@ def decide_family(
       out among them (`ragbench.stats.exchange`): a score and a mean cannot be swapped.
     - *not worse* (non-inferiority): the exponential-weights test for bounded values where the
       scale is known; else the larger p-value of the sign flips and of cluster-robust Student-t.
-      It is not corrected: "no metric is worse" is only said when every one of the tests shows it,
-      and such a claim keeps the level of each (intersection-union test).
+      Its p-value is not corrected: "no metric is worse" is only said when every one of the tests
+      shows it, and such a claim keeps the level of each (intersection-union test).
 
     Neither shown: inconclusive.
 

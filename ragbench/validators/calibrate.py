@@ -143,11 +143,12 @@ def calibrate(
     """Learns from labels a scale for a validator's probabilities and, where needed, thresholds.
 
     The Platt scale holds for answers and chunks: the probability of an answer is that of its best
-    chunk. It shrinks toward the shipped one. The thresholds stay, so that a Yes and each word keep
-    their worth, and more or fewer queries reach them. They move where the 95 % interval of the
-    precision of a Yes does not hold the target, and a threshold that is learned comes nearer to it
-    in cross-validation; where no precision is asked for (then it is 98 %), only if it costs no F1,
-    and with few labels only if more verdicts become right than wrong beyond chance. With ``error``
+    chunk. The scale shrinks toward the shipped one. The thresholds stay, so that a Yes and each
+    word keep their worth, and more or fewer queries reach them. Thresholds move where the 95 %
+    interval of the precision of a Yes does not hold the target, and a threshold that is learned
+    comes nearer to the target in cross-validation; where no precision is asked for (then the target
+    is 98 %), only if the move costs no F1, and with few labels only if more verdicts become right
+    than wrong beyond chance. With ``error``
     the threshold is the conformal one: of queries without the answer at most that share is called
     Yes, on average over sets of labels like these (split conformal prediction; Vovk et al. 2005,
     Angelopoulos and Bates 2023). Figures "after" come from five-fold cross-validation over queries,
@@ -197,7 +198,8 @@ def calibrate(
         else:
             # A scale alone must show that it helps; a threshold that moves has shown it already.
             is_better, notes = _is_better(answers_before, answers_after)
-    # From all labels: cross-validation has only measured how good that is.
+    # The final rule is learned from all labels: cross-validation has only measured how well such a
+    # rule does.
     learned = _learned_rule(queries, aim)
     after = _quality(answers_after)
     notes += _notes_on_calibration(after, aim, chunks_before)

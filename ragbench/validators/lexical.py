@@ -430,7 +430,8 @@ class LexicalValidator(LearnedValidator):
     def identity(self) -> str:
         """The validator's identity: tokeniser, sentence splitter, weights and limits.
 
-        Stored verdicts are reused while it is equal, so that all that changes a verdict is in it.
+        Stored verdicts are reused while the identity is equal, so that it has to hold all that
+        changes a verdict.
         """
         digest = shipped_weights(self.name, self.features).digest
         return f"lexical:{TOKENISER_VERSION}.{SENTENCES_VERSION}:{digest}:{self.limits.identity}"
@@ -462,7 +463,7 @@ class LexicalValidator(LearnedValidator):
         readings = read_in_windows(prepared, texts, weights.chunk)
         findings: list[Finding] = []
         for chunk, reading in zip(chunks, readings, strict=True):
-            # Without the number of chunks: it counts as among the most that were measured.
+            # Without a number of chunks, `probability` takes the largest that was measured.
             finding = Finding(chunk=chunk, probability=weights.probability(reading.logit))
             # Only relevant chunks are quoted.
             if limits.on_scale(finding.probability) >= limits.thresholds.relevant:

@@ -266,7 +266,7 @@ class LlmValidator(CalibratedValidator, Checked):
     def identity(self) -> str:
         """The validator's identity: it changes with the prompt, the model and the limits.
 
-        Stored verdicts are reused while it is equal.
+        Stored verdicts are reused while the identity is equal.
         """
         # The number of characters decides how chunks are cut, and so what is asked.
         model = f"{PROMPT_VERSION}:{self.chat.name}:{self.characters}"

@@ -152,7 +152,8 @@ class LocalValidator(LearnedValidator, Checked):
     def identity(self) -> str:
         """The validator's identity: rules, weights, limits, and the bytes of its reader.
 
-        Stored verdicts are reused while it is equal, so that all that changes a verdict is in it.
+        Stored verdicts are reused while the identity is equal, so that it has to hold all that
+        changes a verdict.
         """
         # The words' own weights decide what the reader reads.
         lexical = shipped_weights("lexical", LEXICAL_FEATURES).digest
@@ -672,8 +673,9 @@ def kept_readings(
     fresh: dict[bytes, PairReading] = {}
     for number, reading in zip(missing, new_readings, strict=True):
         fresh[keys[number]] = reading
-    if store is not None and not notes:  # a note on what was not read is due each time
-        # Not stored is only lost time.
+    # Notes say what was not read: with kept readings they would be missing the next time.
+    if store is not None and not notes:
+        # A reading that could not be stored costs only time.
         with suppress(RunError):
             rows = {key: astuple(reading) for key, reading in fresh.items()}
             store.keep(reader_key, query_key, rows)

@@ -72,10 +72,10 @@ def _applicable_rules(query: str) -> frozenset[str]:
         names.add("polarity")
     if is_yes_or_no(query):
         names.add("predicate")
-        # "No, only in 1997" answers it, in other numbers and in opposite words.
+        # "No, only in 1997" answers a yes-or-no question, in other numbers and in opposite words.
         return frozenset(names)
     has_number = _WORDS["number"].search(_normalised(query)) is not None
-    # A rule answers "I drove 240 km: what do I get?" without that number.
+    # A text that states a rule answers "I drove 240 km: what do I get?" without that number.
     is_about_own_case = _WORDS["own_case"].search(query) is not None
     if has_number and not is_about_own_case:
         names.add("number")
@@ -300,7 +300,7 @@ def _normalised(text: str) -> str:
 def _is_year(number: str) -> bool:
     """Whether a number, in digits, may be a year from 1000 to 2099.
 
-    A year is objected to whatever words are beside it.
+    Another year than the question's is a reason to object, whatever words are beside that year.
     """
     return re.fullmatch(r"1\d{3}|20\d\d", number) is not None
 

@@ -37,7 +37,8 @@ class Validator(Protocol):
     def identity(self) -> str:
         """A text that changes whenever the same input could get another verdict.
 
-        The text holds settings, weights and models. Stored verdicts are reused while it is equal.
+        The text holds settings, weights and models. Stored verdicts are reused while the identity
+        is equal.
         """
         ...
 
@@ -112,7 +113,7 @@ class CascadeValidator:
     def identity(self) -> str:
         """The cascade's identity: it changes with either of its validators and with its limits.
 
-        Stored verdicts are reused while it is equal.
+        Stored verdicts are reused while the identity is equal.
         """
         return f"cascade:{self.low:g}:{self.high:g}:({self.first.identity})({self.second.identity})"
 
