@@ -513,7 +513,7 @@ def _turns(
 
     A case whose verdict is unknown in one of the runs has not turned.
 
-    Counts and lists of changed cases are made of it.
+    Counts and lists of changed cases are made of these turns.
     """
     verdicts_before = _verdicts(first_run, main, named=named)
     verdicts_now = _verdicts(second_run, main, named=named)

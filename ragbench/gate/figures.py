@@ -244,9 +244,9 @@ def _right_value(answer: Cell | None, declining: Cell | None) -> float | None:
     declining.
 
     Args:
-        answer: its cell of `answer_correct`: abstained where the system declined.
-        declining: its cell of `abstention_accuracy`: 0 where it answered what has no answer, or
-            declined what has one.
+        answer: the case's cell of `answer_correct`: abstained where the system declined.
+        declining: the case's cell of `abstention_accuracy`: 0 where the system answered what has no
+            answer, or declined what has one.
     """
     # Declined what has an answer, or answered what has none: wrong, whatever the words.
     if declining is not None and declining.value == 0.0:
@@ -271,8 +271,8 @@ def _answered_value(answer: Cell | None, declining: Cell | None) -> float | None
     Args:
         answer: the case's cell of a metric that compares answers. Only its status counts: measured
             where there was an answer, abstained where the system declined.
-        declining: its cell of `abstention_accuracy`: 1 where it was right to decline or to answer
-            as the system did, 0 where it was wrong.
+        declining: the case's cell of `abstention_accuracy`: 1 where it was right to decline or to
+            answer as the system did, 0 where it was wrong.
     """
     if answer is None or answer.status is Status.SKIPPED:
         return None

@@ -456,7 +456,7 @@ def _lost_cases_text(check: GateCheck) -> str:
 def _lost_case(change: CaseChange) -> str:
     """A lost case that must pass, in words: its id, and its metric's value now and before.
 
-    A case that is missing from the run has no value: it says so.
+    Of a case that is missing from the run, which has no value, the text says so.
     """
     if not change.metric:
         return f"{change.id} (not in this run)"

@@ -83,8 +83,7 @@ class Receipt(Record):
         """Several receipts as one.
 
         The one receipt has all their lines by purpose and model, and names each origin of prices
-        once.
-        A run's command has one receipt a client; its users read one table. Lines of the same
+        once. A run's command has one receipt a client; its users read one table. Lines of the same
         purpose and model stay apart.
         """
         lines: list[ReceiptLine] = []
@@ -451,10 +450,10 @@ def _json_lines(path: Path) -> Iterator[Any]:
 def _spent_by_receipts(path: Path) -> Decimal:
     """The sum that all commands of a run spent, or may have spent, by its receipts.
 
-    It is what the cap of a run counts from, so lost answers count as well, at the most that they
-    may have cost ("unconfirmed"): their endpoint may bill them. An amount that is not known is
-    null, and counts as 0. So does a line that is no receipt: it says no amount, and one that was
-    cut or edited must not keep every later command of the run from asking.
+    The cap of a run counts from this sum, so lost answers count as well, at the most that they may
+    have cost ("unconfirmed"): their endpoint may bill them. An amount that is not known is null,
+    and counts as 0. So does a line that is no receipt: a line that was cut or edited must not keep
+    every later command of the run from asking.
     """
     spent = Decimal(0)
     for receipt in _json_lines(path):

@@ -91,7 +91,7 @@ class Dialect:
         the length of others."""
         self.learned = Learned(reasons=endpoint.reasoning_effort not in (None, "none"))
         """What was learned of the endpoint so far; a new object with every change, so that callers
-        can see one by ``is``."""
+        can see a change by ``is``."""
 
     @property
     def mode_is_known(self) -> bool:
@@ -247,8 +247,8 @@ class Dialect:
     def confirmed(self, mode: StructuredOutput) -> None:
         """Notes that an answer asked for in this way has the structure: then the way is kept.
 
-        A single odd answer proves nothing against the stronger way that it was asked for in before:
-        that is left for good when it has failed twice.
+        A single odd answer proves nothing against the stronger way that was tried before: that way
+        is left for good only when it has failed twice.
         """
         if self.mode_is_known:
             return

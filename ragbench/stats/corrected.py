@@ -322,7 +322,7 @@ class Plan(Record):
     def chance(self, labels: int) -> float:
         """The chance that so many random labels settle the plan's question, 0 to 1.
 
-        People's time is dear: it is shown before they are asked.
+        People's time is dear: this chance is shown before they are asked for labels.
         """
         from scipy.special import nctdtr
 
@@ -332,7 +332,7 @@ class Plan(Record):
         explained = self.correlation**2
         variance = (1.0 - explained) / labels + explained / self.cases
         error = self.deviation * math.sqrt(variance)
-        # Of all cases: those with the same answers differ by nothing.
+        # Carried over to all cases: those with the same answers in both runs differ by nothing.
         all_cases = self.total or self.cases
         # Above 0, since the margin is divided by it.
         error = max(error * self.cases / all_cases, 1e-12)

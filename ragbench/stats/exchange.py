@@ -192,7 +192,7 @@ def _matrix_of_scores(
     for test, (sample, null_mean) in enumerate(zip(samples, null_means, strict=True)):
         for position, (present, earlier) in enumerate(sample.scores_by_case()):
             cluster = sample.key(position)
-            # Less what is tolerated: a present score that lost just so much has not moved.
+            # Less the tolerated change: a present score that lost exactly that has not moved.
             shifted = [None if score is None else score - null_mean for score in present]
             measured = _scores_by_run(shifted, earlier, columns.present_runs)
             mean = math.fsum(measured.values()) / len(measured)

@@ -425,14 +425,14 @@ def mean_interval(
 def wilson(share: float, trials: float, quantile: float) -> tuple[float, float]:
     """Wilson's interval of a share of so many independent outcomes, which need be no whole number.
 
-    It has a width also at 0 and 1, where others have none: of 20 outcomes that are all 0 it reaches
-    .161 at 95%.
+    This interval has a width also at 0 and 1, where others have none: of 20 outcomes that are all 0
+    it reaches .161 at 95%.
 
     Source: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference";
     with an effective number, Korn & Graubard 1998, and for clusters Dean & Pagano 2015.
 
     Args:
-        quantile: how many standard errors it reaches to either side.
+        quantile: how many standard errors the interval reaches to either side.
     """
     square = quantile * quantile / trials
     # Drawn toward one half, so that a share of 0 or 1 has a range, too.
@@ -470,8 +470,8 @@ def proportion_interval(
     """The exact range in which the true share of successes is to be expected.
 
     Source: Clopper & Pearson 1934, "The Use of Confidence or Fiducial Limits Illustrated in the
-    Case of the Binomial", by quantiles of the beta distribution. It covers at least ``confidence``,
-    however few the trials are.
+    Case of the Binomial", by quantiles of the beta distribution. The range covers at least
+    ``confidence``, however few the trials are.
 
     Args:
         trials: independent trials; 0 gives the whole range from 0 to 1.

@@ -84,7 +84,8 @@ class _Server:
         answer = endpoint.call("POST", f"/v1/datasets/{dataset_id}/experiments", body)
         experiment_id = str(answer["data"]["id"])
         earlier = receipt.id_at(self._place)
-        # Kept before the experiment's runs are sent: the next export then deletes an interrupted one.
+        # Kept before the experiment's runs are sent: the next export then deletes an interrupted
+        # one.
         receipt.keep(self._place, experiment_id)
         if earlier:
             endpoint.delete(f"/v1/experiments/{quote(earlier, safe='')}")

@@ -473,8 +473,8 @@ def _words_with_neighbours(text: str) -> Mapping[str, _Word]:
 def _opposites() -> Mapping[str, Mapping[str, bool]]:
     """By the stem of a word, its opposites, each with whether they are opposite anywhere.
 
-    Verbs are so anywhere; others only beside the same word: the first director, the last director.
-    Each pair is there both ways.
+    Verbs are opposite anywhere; other words only beside the same word: the first director, the last
+    director. Each pair is there both ways.
     """
     entries = table("ragbench.validators", "slots")
     opposites: dict[str, dict[str, bool]] = {}
