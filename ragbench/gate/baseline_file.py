@@ -544,8 +544,8 @@ def _read_drift(content: Json) -> Drift:
         raise ValueError(f"its record of main's drift: {error}") from error
     for id_, sums_by_metric in drift.cases.items():
         for sums in sums_by_metric.values():
-            # The first number is that of the run from which on the case is followed.
-            # Equal to the number of runs: the case joins with the next one.
+            # The first number is that of the run from which on the case is followed. It may equal
+            # the number of runs: such a case joins with the next run.
             first_run = sums[0]
             if not 0 <= first_run <= drift.runs:
                 raise ValueError(f"its record of main's drift: {id_} began after the last run")

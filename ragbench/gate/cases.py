@@ -331,10 +331,10 @@ def case_changes(
     pair = _with_changed_texts(pair, first_run, second_run)
     changed = _changed_cases(first_run, second_run, main, turns)
     places = _places_with_texts(changed, max_texts)
-    # Not strict: of a baseline file the texts are empty ones, without end.
+    # Not strict: a baseline file gives empty texts without end.
     texts_before = dict(zip(places, first_run.table.texts_of(places), strict=False))
     texts_now = dict(zip(places, second_run.table.texts_of(places), strict=False))
-    # What a run does not know of any case, it does not hold.
+    # A fact that a run knows of no case is missing from its table as a whole.
     causes_before = first_run.table.fact("cause") or (None,) * len(first_run.cases)
     causes_now = second_run.table.fact("cause") or (None,) * len(second_run.cases)
     nothing: Mapping[str, Status] = {}

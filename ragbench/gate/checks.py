@@ -188,8 +188,8 @@ def _time_interval(latency: Latency, name: str) -> Interval | None:
     """The 95 % interval of a stage's mean, median or 95th percentile; None of any other figure.
 
     The times are taken to be log-normal, and their spread is estimated from the median and the 95th
-    percentile, because a report stores no single times. None also where these are not known. The
-    longest time and the sum are no estimates: they need no interval.
+    percentile, because a report stores no single times. None also where these two are not known.
+    The longest time and the sum are no estimates: they need no interval.
 
     Args:
         name: the figure: ``mean``, ``p50`` or ``p95``.
@@ -201,8 +201,8 @@ def _time_interval(latency: Latency, name: str) -> Interval | None:
     if deviation is None or observed is None:
         return None
     if name == "mean":
-        # Cut, so that one absurd time does not overflow.
-        # The relative error of a log-normal mean.
+        # The relative error of a log-normal mean; the deviation is cut, so that one absurd time
+        # does not overflow.
         factor = math.sqrt(math.expm1(min(deviation, 5.0) ** 2))
     elif name == "p50":
         # A median varies more than a mean of logarithms would, by this root.
@@ -212,7 +212,7 @@ def _time_interval(latency: Latency, name: str) -> Interval | None:
         factor = deviation * math.sqrt(1.0 + _NORMAL_95**2 / 2.0)
     else:
         return None
-    # All times alike: no interval can be made of it.
+    # All times are alike: no interval can be made of them.
     if not factor:
         return None
     # As a factor: times are compared as shares.

@@ -331,7 +331,7 @@ def _system_change(first_run: RunScores, run: RunScores) -> SystemChange:
     An edited question changes answers like an edited system does.
     """
     change = system_change(first_run, run, texts=True)
-    # Joined by id, cases may be asked in another way; joined by content there is none.
+    # Cases joined by id may be asked in another way; of cases joined by content none is edited.
     edited = len(first_run.cases) - len(unchanged(first_run, run))
     if not edited:
         return change
@@ -388,7 +388,7 @@ def _questions_of(ids: Sequence[str], run: RunScores) -> Iterator[str]:
     The questions show a reader which kind of case moved, without opening the run.
     """
     places = run.table.places(ids).tolist()
-    # Not strict: of a baseline file the texts are empty ones, without end.
+    # Not strict: a baseline file gives empty texts without end.
     for _, texts in zip(places, run.table.texts_of(places), strict=False):
         if texts.query is not None:
             yield texts.query
@@ -523,7 +523,7 @@ def _cases_before(
     texts_now = run_now.table.texts_of(places)
     causes = run_before.table.fact("cause")
     cases: dict[str, CaseBefore] = {}
-    # Not strict: of a baseline file the texts are empty ones, without end.
+    # Not strict: a baseline file gives empty texts without end.
     for place, before, now in zip(places, texts_before, texts_now, strict=False):
         id_ = run_now.table.ids[place]
         scores: list[tuple[str, Cell, Cell]] = []

@@ -86,12 +86,14 @@ def _with_figures(runs: list[RunScores]) -> list[RunScores]:
     if any(_applicable_count(run, _CORRECTNESS) for run in runs):
         runs = [_with_figure(run, RIGHT, _CORRECTNESS, _right_value) for run in runs]
     metric = _telling_metric(runs)
-    # An answer rate is measured by itself; other metrics tell it by the status of their cells.
+    # The answer rate says by its value whether a case was answered; other metrics tell it by the
+    # status of their cells.
     if metric == _ANSWER_RATE:
         return [_with_figure(run, ANSWERED, metric, _answered_value_by_rate) for run in runs]
     if metric is not None:
         return [_with_figure(run, ANSWERED, metric, _answered_value) for run in runs]
-    # Without a metric, how the stages ended tells it; a baseline file does not know that.
+    # Without such a metric, the way in which the stages ended tells it, where both runs know that
+    # (a baseline file does not).
     if all(_has_answers(run) for run in runs):
         return [_with_answered_by_stages(run) for run in runs]
     return runs

@@ -125,10 +125,11 @@ def with_run(
 
     The mean of several runs describes main only while they are of one system. So where the run is
     shown to be better than those before, by more than the gate tolerates as a loss, in a figure
-    that the gate holds, and worse in none, it is noted. Where the next run shows it as well, later
-    runs are compared with these two: one lucky run would be a baseline that unchanged ones do not
-    reach. Where the run is shown to be worse it is remembered, and the baseline stays: only a user
-    who accepts the run lowers its level. Changes that chance can explain are averaged.
+    that the gate holds, and worse in none, this gain is noted. Where the next run shows the gain as
+    well, later runs are compared with these two: one lucky run would be a baseline that unchanged
+    ones do not reach. A run that is shown to be worse is remembered, and the baseline stays: only a
+    user who accepts the run lowers the baseline's level. Changes that chance can explain are
+    averaged.
 
     Args:
         accept: later runs are compared with this run alone, whatever it lost.
@@ -136,8 +137,8 @@ def with_run(
     check_kept(keep)
     _check_names(baseline, run)
     if accept:
-        # The run may have been held before: it is accepted now, and is not remembered twice.
-        # Before the run is looked for: one that lay aside would pass for known.
+        # The run may have been held aside before: it is accepted now, and not remembered twice.
+        # Taken out before `_is_known` looks for the run, which would find the one that lay aside.
         baseline = _without_run_aside(baseline, run)
     if _is_known(baseline, run):
         # Only labels may be new of a run that is in already.
@@ -155,7 +156,8 @@ def with_run(
     gains = tuple(change.metric for change in changes if not change.is_loss)
     has_lost = len(gains) < len(changes)
 
-    # Alone: accepted whatever it lost, or the first of a new scale.
+    # The run alone makes the baseline: the user accepts whatever it lost, or the earlier runs do
+    # not compare with it (`reason`).
     if accept or reason:
         alone = _with_run_joined(baseline, run, 1, links)
         return Added(

@@ -504,7 +504,8 @@ def _evidence_text(check: GateCheck) -> str:
 def _pairing_text(drop: Drop) -> str:
     """The number of cases that a drop's two means are of, where a run measured others as well.
 
-    Without it a reader would look for these means in the reports, which have those of all cases.
+    Without that number a reader would look for these means in the reports, which have the means of
+    all cases.
     """
     unpaired: list[str] = []
     if drop.cases_only_before:

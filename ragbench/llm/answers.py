@@ -417,8 +417,8 @@ def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
     or time: an empty account that counts as a rate limit is waited for.
 
     Args:
-        has_answered: whether the endpoint answered any call well; then it has the model, and the
-            key is good.
+        has_answered: whether the endpoint answered any call well; if so, the endpoint has the
+            model, and the key is good.
     """
     status = answer.effective_status
     if status == 429 and limit_of(answer.message, None) is not None:
@@ -432,7 +432,7 @@ def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
             continue
         if not kind or says(kind).search(answer.body):
             return meaning
-    # Once a call was answered, key and address are good: then it is about this request alone.
+    # Once a call was answered, key and address are good: the refusal is about this request alone.
     if status in (403, 404, 405) and not has_answered:
         return Meaning.NO_ACCESS
     return Meaning.REJECTED

@@ -193,7 +193,7 @@ class Ledger:
             number: of the request, as `request` gave it.
             cost: in US dollars; None where neither the endpoint nor a price gives it.
         """
-        # In the order in which `add` unpacks them; it is stored, too.
+        # In the order in which `add` unpacks them; books on disk have the same order.
         tokens = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
         # Costs that the endpoint reports need an origin: a receipt without one shows no currency.
         if self._price is None and cost is not None and self._origin is None:

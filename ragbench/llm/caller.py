@@ -380,7 +380,7 @@ class Caller:
         if budget is not None:
             await budget.reserve(reserved)
         cost = Decimal(0)
-        in_flight = None  # the request's number, while it is
+        in_flight = None  # the request's number, while the request is in flight
         try:
             async with self.concurrency.slot() as epoch:
                 self.circuit.check()  # may have opened while this call waited for its slot

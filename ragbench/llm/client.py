@@ -450,13 +450,13 @@ class LLMClient(Caller):
     ) -> bool:
         """Whether a shorter answer fits beside the prompt, as a rejection says.
 
-        If so, the question's room is set to that length, and the caller asks it again.
+        If so, the question's room is set to that length, and the caller sends the question again.
 
         Args:
             answer_limit: tokens that the rejected request allowed its answer.
 
         Raises:
-            LLMRequestError: no answer of any use does.
+            LLMRequestError: no answer of any use fits beside the prompt.
         """
         limit = limit_of(error.body, answer_limit)
         if limit is None:

@@ -181,7 +181,7 @@ class _UserSettings:
         Args:
             options: of the command, by the names of the settings.
             section: of the configuration file.
-            file: its path, for messages.
+            file: the file's path, for messages.
             kind: the section's name, and a part of the variables' names.
         """
         self.kind = kind

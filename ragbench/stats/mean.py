@@ -448,8 +448,8 @@ def student_p_value(totals: ClusterTotals, null_mean: float = 0.0) -> float:
 
     For metrics without ends of their scale, where the test for bounded values has no bound.
 
-    For the other side subtract it from 1. Equal values are evidence of nothing here: they give
-    0.5, as does a single cluster or none.
+    For the other side subtract the p-value from 1. Equal values are evidence of nothing here: they
+    give 0.5, as does a single cluster or none.
 
     Source: Cameron & Miller 2015, section VI.D (t with clusters - 1 degrees of freedom).
     """

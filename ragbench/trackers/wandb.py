@@ -156,7 +156,7 @@ def _update_summary(stored: Any, run: TrackedRun) -> None:
     A figure that only an earlier export had would be read as one of this run.
     """
     figures = possible_figures(run.summaries)
-    # W&B filters by names without a dot, which the figures' names have.
+    # The figures' own names have dots, and W&B filters only by names without one.
     names = plain_names(figures)
     for figure, value in figures.items():
         if value is None:

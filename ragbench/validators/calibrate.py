@@ -518,9 +518,9 @@ def reliability(
 def _conformal(rows: Sequence[_Scored], error: float) -> float:
     """The threshold that at most a share ``error`` of queries without the answer reaches.
 
-    A user who asks for a guaranteed error gets it by this threshold. Of n such scores, and one more
-    that is drawn like them, the new one is above the k-th highest with a chance of at most k / (n +
-    1). With too few of them nothing is called Yes.
+    A user who asks for a guaranteed error gets it by this threshold. Of n scores of such queries,
+    and one more that is drawn like them, the new one is above the k-th highest with a chance of at
+    most k / (n + 1). With too few scores nothing is called Yes.
     """
     scores = [row.probability for row in rows if not row.positive]
     # The k-th highest is then at place k - 1.
@@ -528,7 +528,7 @@ def _conformal(rows: Sequence[_Scored], error: float) -> float:
     allowed = math.floor(error * (len(scores) + 1))  # k of the docstring
     if allowed < 1:
         return 1.0
-    # The next number above it: the score itself must not reach the threshold.
+    # The next number above the score: the score itself must not reach the threshold.
     return math.nextafter(scores[allowed - 1], 2.0)
 
 

@@ -260,7 +260,7 @@ class LocalValidator(LearnedValidator, Checked):
     def _findings(
         self, part: QueryPart, chunks: Sequence[Chunk], notes: list[str], read: set[str]
     ) -> list[Finding]:
-        """The finding in each chunk for a query or a part of it, by the reader if it reads it.
+        """The finding in each chunk for a query or a part of it, by the reader where it is read.
 
         The first few chunks are read, and the others only where none of these answers: reading
         takes nearly all the time. Notes and read ids are collected from all parts of a query.
@@ -309,7 +309,7 @@ class LocalValidator(LearnedValidator, Checked):
                 words = readings_by_words[number]
                 finding = _finding(weights, chunks[number], words, reading, len(chunks))
                 findings[number] = finding
-                # As the verdict will have it, after rules and objections.
+                # The probability as the verdict will have it, after rules and objections.
                 probability = settled(query, finding, self.limits).probability
                 is_answered = is_answered or probability >= limits.present
             if is_answered:

@@ -386,7 +386,7 @@ def _with_question_changed(pair: AnsweredQuestion, old: str, new: str) -> Questi
     The changed question asks for something that the passage does not say.
     """
     # A function, for a new word as text would be read for backslashes.
-    # Once: a question that names it twice keeps the other place.
+    # Replaced once: a question that has the old word twice keeps the second.
     question = re.sub(rf"\b{re.escape(old)}\b", lambda _: new, pair.question, count=1)
     return QuestionAndText(question, pair.text)
 

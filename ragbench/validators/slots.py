@@ -91,7 +91,7 @@ def _applicable_rules(query: str) -> frozenset[str]:
 def _asks_what_is_not(query: str) -> bool:
     """Whether a query asks for a fact with a negation, as "Which room is not heated?" does.
 
-    A text that says what is so shares all of its words, and answers the opposite.
+    A text that says which room is heated shares all words of the query, and answers the opposite.
     """
     if not _WORDS["not"].search(query) or not _WORDS["fact"].match(query):
         return False
