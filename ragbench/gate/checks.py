@@ -118,7 +118,7 @@ def coverage_check(
             labels=run_on_common.clusters,
             higher_is_better=False,
         )
-        # The scale of a case is 1: it failed or not.
+        # The scale of a case is 1: the case failed or not.
         is_worse = has_lost(sample, 1.0, config.alpha)
     mean = mean_interval(has_failed.tolist(), [*run.clusters], bounds=(0.0, 1.0))
     check = GateCheck(

@@ -510,8 +510,8 @@ def _cases_before(
 ) -> dict[str, CaseBefore]:
     """By id, cases of a run as they were in an earlier run with the same cases.
 
-    A page shows them beside the present ones, for the cases that a reader opens: texts are read
-    from the run's file, so that only these are read.
+    A page shows the earlier cases beside the present ones, where a reader opens them: texts are
+    read from the run's file, so that only the texts of these cases are read.
 
     Args:
         metrics: names of the metrics that both runs measure.

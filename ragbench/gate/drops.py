@@ -514,7 +514,7 @@ def _ground_of_test(
     if decision.change is ChangeKind.NOT_WORSE:
         return Ground.RULED_OUT
     if sample.lost == 0:
-        # Without a case that lost, it is unchanged, or better.
+        # Without a case that lost, the metric is unchanged, or better.
         return Ground.UNCHANGED if sample.gained == 0 else Ground.NONE_LOST
     if decision.test.informative == 0:
         return Ground.EXACTLY_TOLERATED

@@ -91,7 +91,7 @@ def lost_cases(
 
     places = np.flatnonzero(worst >= 0).tolist()
     changes: list[CaseChange] = []
-    # Not strict: of a baseline file the texts are empty ones, without end.
+    # Not strict: a baseline file gives empty texts without end.
     for place, text in zip(places, run.table.texts_of(places), strict=False):
         metric = columns_by_name[int(worst[place])].name
         cell = run.cells(metric).cell(place)

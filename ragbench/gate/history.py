@@ -35,9 +35,9 @@ _ALPHA = 0.05
 def history_of(baseline: Baseline) -> History:
     """The history of each metric over main's runs: its figures, comparable ones linked, and falls.
 
-    Only runs with the same judge and matching are compared: since the last that differs. Where
-    cases were added or edited, a run is linked to the one before by those that both have, as in a
-    chained price index. A fall is shown where the gate's test of drift shows it.
+    Only runs with the same judge and matching are compared: those since the last change of either.
+    Where cases were added or edited, a run is linked to the one before by the cases that both have,
+    as in a chained price index. A fall is shown where the gate's test of drift shows it.
     """
     runs = baseline.runs
     drift = baseline.drift

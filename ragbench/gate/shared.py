@@ -23,7 +23,7 @@ def shared_loss(
     """The checks that lost hardly a case that one of them did not lose; None without such checks.
 
     A system that declines more loses right answers, answers and measured cases at once: three
-    checks fail, and there is one thing to mend. None where each has cases of its own.
+    checks fail, and there is one thing to mend. None where each check lost cases of its own.
 
     Args:
         baseline: with the same cases in the same order.

@@ -237,7 +237,7 @@ class Ledger:
         """A line with what its lost requests may have cost, by the mean of the answered ones.
 
         An endpoint may bill a request whose answer never came. The estimate is never above the most
-        that it can have cost, and None where nothing was answered to go by.
+        that lost requests can have cost, and None where no request was answered to go by.
         """
         answered = self._answered[line.purpose, line.model]
         lost = line.unconfirmed_requests

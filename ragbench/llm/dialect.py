@@ -211,7 +211,7 @@ class Dialect:
 
         Endpoints differ in the field that demands JSON; the ways are tried from the strictest on.
 
-        It is None when the rejection has another reason, or no way is left.
+        None when the rejection has another reason, or no way is left.
         """
         if self._fixed is not None or mode is StructuredOutput.NONE:
             return None
@@ -220,7 +220,8 @@ class Dialect:
             return self.structured  # another call has found it out meanwhile
         is_about_format = says("about_format").search(text) is not None
         if status < 500:
-            # While no way is known to work, any refusal of a request's form may be about this one.
+            # While no way is known to work, any refusal of a request's form may be about the way of
+            # asking for JSON.
             may_be_about_format = is_about_format or not self.mode_is_known
             is_about_format = status in _REJECTING and may_be_about_format
         return _next_weaker(mode) if is_about_format else None

@@ -275,9 +275,10 @@ class Endpoint(Checked):
     def place(self) -> str:
         """A short name of endpoint and model, whatever parameters they are asked with.
 
-        What was learned of an endpoint, such as refused parameters, is stored under it.
+        What was learned of an endpoint, such as refused parameters, is stored under this name.
         """
-        # Named one by one: a new field of the identity, such as headers, belongs to the place, too.
+        # Two fields are taken out by name: any other field of the identity, such as headers,
+        # belongs to the place.
         place = self.identity()
         for name in ("parameters", "structured"):
             del place[name]

@@ -431,7 +431,7 @@ class OpenAITransport:
     def _secrets(self) -> list[str]:
         """The API key and the headers that no text may show, without empty ones.
 
-        Endpoints repeat what they were sent in their errors: these texts are masked in them.
+        Endpoints repeat in their errors what they were sent: these secrets are masked there.
         """
         secrets = [self._secret]
         if self._headers:  # they are read when the transport is opened

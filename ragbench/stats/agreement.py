@@ -202,7 +202,7 @@ def rank_correlation(
 ) -> Estimated:
     """Spearman's rank correlation of two raters' grades, -1 to 1; equal grades share their rank.
 
-    It says whether a judge orders answers as people do, whatever scale either of them uses.
+    The correlation says whether a judge orders answers as people do, whatever scale either uses.
 
     Source: Spearman 1904, "The Proof and Measurement of Association between Two Things"; with ties,
     the product-moment correlation of mid-ranks (Kendall & Gibbons 1990, section 3.8). The interval

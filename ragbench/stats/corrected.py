@@ -129,10 +129,11 @@ def corrected_difference(
 
     Args:
         judged: the judge's difference per case, second system minus first.
-        labels: the people's; None where not both answers were labelled. Drawn at random among the
-            cases that are not the ``same``.
+        labels: people's difference per case; None where not both answers were labelled. Labelled
+            cases are drawn at random among those that are not the ``same``.
         same: whether both systems gave the same, so that the difference is 0 without a label.
-        scale: the largest difference of a case: so few labels have not shown what one more would.
+        scale: the largest difference of a case, by which the interval is widened for what so few
+            labels may not have shown; None: it is not widened.
     """
     estimate = _two_phase_estimate(judged, labels, clusters, same)
     if estimate is None:
@@ -141,7 +142,8 @@ def corrected_difference(
         return _with_student_interval(estimate, estimate.standard_error)
     share_different = 1.0 - sum(same) / len(judged)
     independent_labels = estimate.degrees + 2
-    # As if one more pair of labels differed (Agresti & Min 2005): of few, none may.
+    # As if one more pair of labels differed (Agresti & Min 2005): of few pairs none may differ by
+    # chance.
     least_error = scale * share_different / max(1, independent_labels)
     if estimate.judge_is_exact and estimate.has_enough_labels:
         # As for values that are all equal: the share of errors that so few labels may not show is

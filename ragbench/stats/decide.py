@@ -310,8 +310,8 @@ def _detectable_drop(
 ) -> float | None:
     """The smallest true drop of the mean that would be called worse in most samples like this one.
 
-    It has to stand out from what is tolerated and, at a share of the level, from no change. None
-    where the sample shows no spread, or is too small for any drop.
+    Such a drop has to stand out from what is tolerated and, at a share of the level, from no
+    change. None where the sample shows no spread, or is too small for any drop.
 
     Args:
         level: of this test within its family.

@@ -556,7 +556,7 @@ class VarianceComponents(Record):
     def repeats_for(self, share: float) -> int | None:
         """The smallest number of repeats for which at most ``share`` of the variance is noise.
 
-        None when that is not known, or when only noise varies: then no number does.
+        None when the variances are not known, or when only noise varies: then no number is enough.
         """
         check_share(share, name="share")
         # Repeats never differ: one shows all that many would.

@@ -66,7 +66,8 @@ class PairedSample(Record, eq=False):
         Args:
             position: of the case among those that were measured.
         """
-        # Without ids the code is all there is: such samples hold the same cases in one order.
+        # Without ids the cluster's number is the name: such samples hold the same cases in one
+        # order.
         if not self.ids:
             return self.clusters[position]
         place = self.places[position]

@@ -96,7 +96,7 @@ class TrackerEndpoint(JsonEndpoint):
     def create(self, path: str, body: Any) -> bool:
         """Posts a body that creates an object in the tracker; False where it exists already.
 
-        The caller updates it then: an earlier export has made it.
+        An object that exists was made by an earlier export: the caller updates it then.
 
         Raises:
             TrackerError: there is no connection, or the tracker refuses the request.

@@ -134,7 +134,8 @@ def _filled_run(wandb: Any, stored: Any, run: TrackedRun, receipt: Receipt) -> T
             "W&B: WANDB_MODE is disabled, so nothing is sent. Set it to online or offline; then "
             "export again"
         )
-    # Stored in receipts: spelled anew, earlier exports would not be found.
+    # The place's name in receipts: with another spelling, those of earlier exports would not be
+    # found.
     place = f"wandb {stored.settings.base_url} {stored.entity} {stored.project}"
     is_new = receipt.id_at(place) is None
     receipt.keep(place, stored.id)
@@ -182,7 +183,7 @@ def _log_cases(wandb: Any, stored: Any, run: TrackedRun) -> int:
 def _log_pages(wandb: Any, stored: Any, run: TrackedRun) -> None:
     """Logs the report's page as a panel of the W&B run, and its files as an artifact.
 
-    So a reader of the run at W&B sees the whole report, with its tables.
+    A reader of the run at W&B thereby sees the whole report, with its tables.
     """
     # A run without a report page has nothing to show here.
     if not run.pages:

@@ -266,8 +266,8 @@ def _tradeoffs(queries: Sequence[_Query], aim: _Aim, seed: int) -> Iterator[Trad
     A user sees so where a precision of 98 % costs nearly every Yes, and can ask for less. The
     targets are precisions, or guaranteed errors where one was asked for.
     """
-    # Only figures of answers are shown: no threshold of chunks is learned for them. That of answers
-    # is, whatever was asked for: else every target would have the same figures.
+    # Only figures of answers are shown: no threshold of chunks is learned for them. The threshold
+    # of answers always moves here: else every target would have the same figures.
     plain_aim = replace(aim, has_chunks=False, moves=True)
     targets = _PRECISIONS
     if aim.error is not None:

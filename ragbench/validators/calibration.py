@@ -357,7 +357,7 @@ class CalibratedValidator(ABC):
         if relevant is None:
             relevant = base.relevant
             if present is not None:
-                # Lowered with it: a chunk must be relevant before it is an answer.
+                # Lowered with `present`: a chunk must be relevant before it is an answer.
                 relevant = min(base.relevant, present)
         if present is None:
             present = max(base.present, relevant)
@@ -401,7 +401,7 @@ class LearnedValidator(CalibratedValidator):
     def measured(self) -> DecisionRule:
         """The rule with the thresholds and words that were measured with the shipped weights.
 
-        The rule withholds a Yes where it was measured to be worth little.
+        The rule withholds a Yes where a Yes was measured to be worth little.
 
         Raises:
             ConfigError: a slot does not exist.

@@ -94,7 +94,7 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
             Message(role="assistant", content=reply),
             Message(role="user", content=objection),
         ]
-    # Lenient at last: what it says of existing passages still counts.
+    # Lenient at last: what the second reply says of existing passages still counts.
     lenient = Schema(definition=form, check=partial(msgspec.convert, type=_Answer))
     second_reply = chat.complete(messages)
     answer: _Answer = read_structure(second_reply, lenient)

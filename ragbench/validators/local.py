@@ -141,7 +141,7 @@ class LocalValidator(LearnedValidator, Checked):
 
         A model of the hub is fetched when first needed.
         """
-        # Called by class, each once: `super()` would follow only one line of the bases.
+        # Called by class, each once: `super()` would call the method of the first base only.
         Checked.__post_init__(self)
         # A hub's model is looked for when it is needed, since that may download it.
         if self.reader is not None and not is_hub_name(self.reader):

@@ -710,7 +710,7 @@ _LONGEST_LIFE = 110
 
 
 def _life_date(query: str, text: str, quoted: str) -> Iterator[str]:
-    """The objection to sentences whose only date is of a life, where it is asked when.
+    """The objection to sentences whose only date is of a life, where the question asks when.
 
     "Ada Lovelace (1815-1852) wrote the first program" does not say when she wrote it.
 
@@ -914,7 +914,7 @@ def without_marks(query: str, text: str) -> str:
     A number and a label stay, too, where the question names them: "What comes in step 2?".
 
     To the reader, a model, an item of a list looks like one that is asked for: of 200 texts that do
-    not answer it took 48 for answers with a bullet at each sentence, and 17 without.
+    not answer, the reader took 48 for answers with a bullet at each sentence, and 17 without.
     """
     # Words and numbers of the question, which labels may be.
     query_words = re.findall(r"[\d.]*\d|[^\W\d_]+", query.lower())
