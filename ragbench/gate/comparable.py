@@ -136,7 +136,7 @@ def _no_case_in_common(run: RunScores, baseline: RunScores) -> Refusal:
             remedy=("add a run of main to it, which keeps its history: ragbench baseline add RUN"),
         )
     remedy = _NEW_BASELINE
-    # With unsaved changes its system cannot be made again.
+    # A baseline whose system had unsaved changes cannot be asked again.
     if baseline.commit is not None and not baseline.dirty:  # its system can be checked out
         remedy = f"ask the baseline's system these cases with --reask-baseline; or {remedy}"
     return Refusal(what="dataset", reason=reason, remedy=remedy)

@@ -537,17 +537,19 @@ class _CellReader:
             states: of each metric the cells' states, a letter each.
 
         Returns:
-            Each reason once; and by the position of a metric, of each case the place of its reason
-            among them, or -1.
+            Each reason once; and by the position of a metric, for each case the place of its reason
+            in that list, or -1.
         """
         positions = {number: position for position, number in enumerate(self._numbers.values())}
-        # A reason is a text of its own, or the record of a failure: that tells how it is read.
+        # The place of each reason, by its bytes and by whether these are the record of a failure,
+        # not a text: that decides below how they are read.
         reasons: dict[tuple[bytes, bool], int] = {}
-        # By metric, of each distinct notes the place of its reason.
+        # By a metric's position, for each set of notes the place of its reason.
         reasons_of_notes: dict[int, NDArray[np.int32]] = {}
         for notes, metric, detail in self._db.execute(_NOTES_QUERY):
             position = positions.get(metric)
-            if position is None or notes not in self._notes:  # of a metric or cases that are gone
+            # Notes of a metric or of cases that this reader did not read.
+            if position is None or notes not in self._notes:
                 continue
             if position not in reasons_of_notes:
                 reasons_of_notes[position] = np.full(len(self._notes), -1, np.int32)

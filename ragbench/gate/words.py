@@ -308,7 +308,8 @@ def _open_drop_text(check: GateCheck) -> str:
     if check.is_warning:
         text += _interval_text(drop, check.unit)
         text += f", more than the tolerated {figure(drop.tolerance, check.unit)}"
-        # The interval says all; else that it can never be shown.
+        # Where a drop can be shown at all, the interval says enough; else the text says that these
+        # cases can never show it.
         if drop.can_show:
             return text
         return f"{text}, which {independent(drop)} can never show"

@@ -384,7 +384,8 @@ def cache_key(
 ) -> bytes:
     """The key of a cached answer: a digest of everything that the answer depends on.
 
-    Any change of its parts makes all answers in users' caches unknown, so they are bought again.
+    Any change of the key's parts makes all answers in users' caches unknown, so that they are
+    bought again.
 
     Args:
         identity: of the endpoint; see `Endpoint.identity`.

@@ -342,9 +342,9 @@ class LLMClient(Caller):
                 completion = await self._ask_once(payload, question, limit)
             except RejectedError as error:
                 first_rejection = first_rejection or error
-                # Groq rejects what a model held to JSON said in vain, and sends it along: it is
-                # read like any answer, or the model corrects it
-                # (https://console.groq.com/docs/errors).
+                # Groq rejects a model's answer that is not the JSON asked for, and sends the answer
+                # along in the error: it is read like any other, which the model may have to
+                # correct (https://console.groq.com/docs/errors).
                 details = Answer(status=400, headers={}, body=error.body).error
                 if details.get("code") == "json_validate_failed":
                     return str(details.get("failed_generation") or details.get("message"))
@@ -355,7 +355,7 @@ class LLMClient(Caller):
                 if not has_changed and not self._can_adapt(error, payload, question, left_out):
                     # What was left out did not help: the next question has it again.
                     dialect.forgets(left_out)
-                    # The first rejection is told: later ones may be about what was left out.
+                    # The user sees the first rejection: later ones may be about what was left out.
                     raise first_rejection from None
             except LLMTruncatedError as error:
                 if limit is not None and limit < (longest or 0):

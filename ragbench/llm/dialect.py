@@ -504,7 +504,7 @@ class Reading:
         """Hides codes in a prompt as long as the doubtful one, and asks the model for them.
 
         A code that is missing shows that the endpoint cut the prompt. A model that does not find
-        them in a short prompt either shows nothing about the length; then a warning is given.
+        the codes in a short prompt either shows nothing about the length; then a warning is given.
         """
         marked = Marked(fewest)
         short = Marked(_SHORT)

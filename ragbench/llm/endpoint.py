@@ -387,7 +387,7 @@ def providers() -> dict[str, Provider]:
 def by_model(model: str) -> tuple[Provider, str] | None:
     """The provider that begins a model's name, and the rest of the name; None without a known one.
 
-    A name such as this gives the address and the key's variable, so that users need not know them.
+    A name with a provider gives the address and the key's variable: users need not know them.
 
     Example:
         >>> by_model("openrouter/anthropic/claude-sonnet-5")[1]

@@ -102,7 +102,7 @@ def decide(
 ) -> Decision:
     """Decides whether one metric of two runs fell by more than is tolerated.
 
-    It is a family of one; see `decide_family`.
+    The one question is a family of its own; see `decide_family`.
     """
     return decide_family([question], alpha=alpha, resamples=resamples, seed=seed)[0]
 
