@@ -155,8 +155,9 @@ def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
 def interval_of(run: RunScores, column: MetricColumn) -> MeanInterval:
     """The mean of a metric over the measured cases of a run, with a confidence interval.
 
-    The interval has no ends where the metric's level is not known, as for a judge's figure: they
-    would promise a certainty that nothing has shown.
+    The interval has no ends where the metric's level is not known, as for a judge's figure: ends
+    would promise a certainty that nothing has shown. A figure that labels of people have corrected
+    is not made here, and has an interval.
     """
     values = run.cells(column.name).values
     # By position, as the values are.
@@ -284,7 +285,7 @@ def _why_unusable(column: MetricColumn) -> str:
     A case passes by the better half of a scale: a metric needs a value of each case, a better side,
     and two ends.
     """
-    # `no_mean` is the reason itself, such as that it is a figure over the run.
+    # `no_mean` is the reason itself, such as that the metric is one figure over the run.
     if column.no_mean:
         return column.no_mean
     if column.direction is Direction.NEITHER:

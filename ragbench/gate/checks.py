@@ -744,8 +744,7 @@ def _selected(selectors: Sequence[str], run: RunScores, baseline: RunScores | No
     selected: dict[str, None] = {}
     for selector in selectors:
         ids: list[str] = []
-        # Only ids of the run can be meant in place of a label.
-        # A case may have an id that begins like a label: the case is meant then.
+        # A case of the run may have an id that begins like a label: then that case is meant.
         is_label = selector.startswith(("tag:", "language:")) and selector not in ids_of_run
         if is_label:
             for side in runs:

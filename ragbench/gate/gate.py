@@ -426,7 +426,8 @@ def _comparison_with_baseline(
 def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
     """The outcome of a check as the verdict counts it: a check that does not count passes.
 
-    The pytest plugin ends each check's test by it, so that its tests and the verdict agree.
+    The pytest plugin ends each check's test by this outcome, so that its tests and the verdict
+    agree.
     """
     if check.is_small_slice:
         return GateOutcome.PASSED

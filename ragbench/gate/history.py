@@ -162,7 +162,7 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     if count < 2:
         raise ConfigError(f"{count} run: the noise shows in two or more runs of one system")
     mean_of_all = baseline_of(runs)  # refuses what does not fit together, such as other formulas
-    # With the mean beside it, so that figures are made by one rule.
+    # Each run with the mean beside it, so that the figures of both are made by one rule.
     runs_with_figures: list[RunScores] = []
     for run in runs:
         run_with_figures, _ = with_both_figures(run, mean_of_all)

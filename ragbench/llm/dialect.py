@@ -546,7 +546,7 @@ def is_short(usage: Usage, fewest: int) -> bool:
     """
     if not usage.reported or not usage.prompt_tokens:
         return fewest >= _SILENT
-    # Some count what they had in their cache apart.
+    # Some endpoints count the tokens that they had in their cache apart from the others.
     read = usage.prompt_tokens + usage.cached_prompt_tokens
     missing = fewest - read
     return read < _CUT * fewest and missing >= _FEWEST_MISSING

@@ -517,8 +517,8 @@ def _digest_of_totals(matrix: _Matrix) -> int:
 def _level_for_planning(largest: Floats, alpha: float, two_sided: bool) -> float:
     """The level of a single test that asks as much as the family does of its strongest test.
 
-    With it the sample size of a family is planned by formulas for one test. It is the tail of a
-    normal distribution beyond what the family's largest statistic must reach.
+    With this level the sample size of a family is planned by formulas for one test. The level is
+    the tail of a normal distribution beyond what the family's largest statistic must reach.
 
     Args:
         largest: the largest statistic of each draw.

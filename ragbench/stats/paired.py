@@ -222,7 +222,7 @@ def paired_columns(
         scores = [_directed(repeats(place), higher_is_better) for place in places]
     # Turned, so that a negative difference is a loss for any metric.
     differences = new - old if higher_is_better else old - new
-    # A range where every case was measured, for the same reason.
+    # A range where every case was measured, which takes no memory, either.
     compact_places: Sequence[int]
     if count == len(ids):
         compact_places = range(count)

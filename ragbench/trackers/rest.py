@@ -85,7 +85,7 @@ class TrackerEndpoint(JsonEndpoint):
     def call_if_there(self, path: str, body: Any) -> Any:
         """Posts a body to the tracker; None where an object that the body names is missing there.
 
-        So a trace that the tracker has deleted does not end the export.
+        A trace that the tracker has deleted thereby does not end the export.
 
         Raises:
             TrackerError: there is no connection, or the tracker refuses the request.

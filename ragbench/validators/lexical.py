@@ -131,7 +131,7 @@ class ChunkReading:
             if scores[position] >= lowest_score:
                 quoted_positions.append(position)
         spans: list[Span] = []
-        previous = -2  # no sentence follows it
+        previous = -2  # no position is right behind this one
         for position in sorted(quoted_positions):
             start = self.sentences[position].start
             if position == previous + 1:

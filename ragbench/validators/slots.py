@@ -516,7 +516,7 @@ def _affirms(query: str, text: str, quoted: str) -> Iterator[str]:
     An objection turns a seeming answer into a near miss. All rules take the same parameters: the
     question, the chunk's text, and its sentences that seem to answer.
     """
-    # Without its "not", as the text would say it.
+    # The question without its "not", as a text would say what is so.
     query_tokens = frozenset(parse_question(_WORDS["not"].sub(" ", query)).tokens)
     shared = query_tokens.intersection(tokenise(quoted))
     says_the_same = len(shared) >= _AFFIRMED * len(query_tokens)
