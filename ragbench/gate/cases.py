@@ -88,7 +88,7 @@ def _verdicts(run: RunScores, main: Sequence[MetricColumn], *, named: bool) -> d
 def _is_passed(cells: Cells, column: MetricColumn) -> NDArray[np.bool_]:
     """Whether each case passes by a metric: its value lies in the better half of the scale.
 
-    A case without a value does not pass. The half is `THRESHOLD`.
+    A case without a value does not pass. The better half begins at `THRESHOLD`.
     """
     # A main metric has both ends; the defaults satisfy the type.
     low = column.low or 0.0

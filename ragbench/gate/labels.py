@@ -225,7 +225,8 @@ def corrected(
     interval = None
     if estimate.low is not None and estimate.high is not None:
         interval = Interval(low=estimate.low, high=estimate.high, level=CONFIDENCE)
-    # The level of a judge's figure may be off; of a difference that falls out.
+    # The level of an uncorrected figure may be off, by as much in both runs: in their difference
+    # that falls out.
     has_known_level = is_difference or column.has_known_level
     return estimate, Correction(
         metric=column.name,

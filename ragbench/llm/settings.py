@@ -483,7 +483,7 @@ def _judge_of_panel(
     is_of_provider = by_model(str(own_settings["model"])) is not None
     own_names = {"model"}
     hidden_variables = set[str]()
-    # The first one's key must not go to another address.
+    # The first model's key must not go to another address.
     if has_own_address or is_of_provider:
         own_names = {name for name, row in _ROWS.items() if row.own}
         hidden_variables = {"RAGBENCH_LLM_API_KEY", "OPENAI_BASE_URL"}

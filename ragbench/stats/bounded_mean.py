@@ -89,7 +89,7 @@ def _share_below_zero(totals: Floats, times: Floats) -> float:
 
     Args:
         totals: z of the formula, each different one once, from -1 up to something positive.
-        times: how many clusters have it.
+        times: how many clusters have each of these totals.
     """
     # Along the line centre + i t, in both directions alike: half of it is summed up.
     centre = _saddle_point(totals, times)
@@ -127,7 +127,7 @@ def _saddle_point(totals: Floats, times: Floats) -> float:
 
     Args:
         totals: z of the formula, each different one once.
-        times: how many clusters have it.
+        times: how many clusters have each of these totals.
     """
     low = -1.0
     middle = -0.5

@@ -182,9 +182,10 @@ def smallest_count(is_enough: Callable[[int], bool]) -> int | None:
     None when it does not hold for numbers up to `_MOST_CLUSTERS`.
 
     Args:
-        is_enough: whether it holds for a number; if so, it has to hold for all larger ones, too.
+        is_enough: whether the condition holds for a number; if so, it has to hold for all larger
+            ones, too.
     """
-    # Doubled until it holds; the first such number is then in the upper half.
+    # Doubled until the condition holds: the first such number is then above half of `high`.
     high = 2
     while not is_enough(high):
         high *= 2

@@ -316,7 +316,7 @@ def decide(
     if present:
         doubt = _why_unreliable(query, findings, rule)
     present = present and not doubt
-    # With what is left of `present`: a withheld Yes makes the retrieval Partial.
+    # By `present` after doubts: a withheld Yes makes the retrieval Partial.
     relevant = _relevant_findings(findings, limits, present=present)
     evidence = tuple(_quoted_evidence(relevant))
     word, worth = _in_words(probability, rule, doubt, present=present)
