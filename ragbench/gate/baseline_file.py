@@ -79,9 +79,9 @@ def runs_kept(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
 def with_runs(baseline: Baseline, runs: Sequence[MainRun], kept: int) -> Baseline:
     """A baseline with the facts that follow from its runs: date, commit, and times of the stages.
 
-    Its scores stay as they are. Times are taken only of runs that asked as many cases at once as
-    the newest run did: calls that are made at once wait for each other, so that other runs' times
-    do not compare.
+    The baseline's scores stay as they are. Times are taken only of runs that asked as many cases at
+    once as the newest run did: calls that are made at once wait for each other, so that other runs'
+    times do not compare.
     """
     made_of = runs_kept(runs, kept)
     newest = made_of[-1]
@@ -93,7 +93,7 @@ def with_runs(baseline: Baseline, runs: Sequence[MainRun], kept: int) -> Baselin
         for run in made_of:
             if stage in run.seconds and run.concurrency == newest.concurrency:
                 times.append(run.seconds[stage])
-        # Of several runs only the mean is known: percentiles of their cases would be of other runs.
+        # No percentiles: a baseline keeps only the mean time of each of its runs.
         latency = Latency(
             stage=stage,
             count=len(baseline.cases),
@@ -110,7 +110,7 @@ def with_runs(baseline: Baseline, runs: Sequence[MainRun], kept: int) -> Baselin
         made_of=made_of,
         date=newest.date,
         commit=newest.commit,
-        # One unsaved change in any of them makes the mean one of no commit.
+        # An unsaved change in any of the runs means that their mean is of no commit.
         dirty=any(run.dirty for run in made_of),
         latencies=tuple(latencies),
     )
@@ -466,7 +466,8 @@ def _read_metric(stored: Json) -> MetricColumn:
 def _checked_record(kind: type[_Stored], stored: Json) -> _Stored:
     """A record read from a baseline file, refused where a field is unknown or of another type.
 
-    Such a field was written by another version of ragbench or by hand: a gate must not guess it.
+    Such a field was written by another version of ragbench or by hand: a gate must not guess what
+    it means.
     """
     import msgspec
 
@@ -543,8 +544,8 @@ def _read_drift(content: Json) -> Drift:
         raise ValueError(f"its record of main's drift: {error}") from error
     for id_, sums_by_metric in drift.cases.items():
         for sums in sums_by_metric.values():
-            # The first number is that of the run from which on the case is followed.
-            # Equal to the number of runs: the case joins with the next one.
+            # The first number is that of the run from which on the case is followed. It may equal
+            # the number of runs: such a case joins with the next run.
             first_run = sums[0]
             if not 0 <= first_run <= drift.runs:
                 raise ValueError(f"its record of main's drift: {id_} began after the last run")

@@ -88,7 +88,7 @@ def _verdicts(run: RunScores, main: Sequence[MetricColumn], *, named: bool) -> d
 def _is_passed(cells: Cells, column: MetricColumn) -> NDArray[np.bool_]:
     """Whether each case passes by a metric: its value lies in the better half of the scale.
 
-    A case without a value does not pass. The half is `THRESHOLD`.
+    A case without a value does not pass. The better half begins at `THRESHOLD`.
     """
     # A main metric has both ends; the defaults satisfy the type.
     low = column.low or 0.0
@@ -117,8 +117,8 @@ def _right_verdicts(run: RunScores, answer: MetricColumn) -> Verdicts:
     declining = run.cells("abstention_accuracy").values
     is_declined = cells.has(Status.ABSTAINED)
     has_value = ~np.isnan(cells.values)
-    # From the weakest sign to the strongest: whether declining was right, whether it was declined,
-    # and what the answer is worth.
+    # From the weakest sign to the strongest, which overwrites the others: whether declining was
+    # right, whether the system declined, and what the answer is worth.
     right = np.full(len(cells.values), -1, np.int8)
     right[declining == 0.0] = 0
     right[is_declined] = declining[is_declined] == 1.0
@@ -155,8 +155,9 @@ def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
 def interval_of(run: RunScores, column: MetricColumn) -> MeanInterval:
     """The mean of a metric over the measured cases of a run, with a confidence interval.
 
-    The interval has no ends where the metric's level is not known, as for a judge's figure: they
-    would promise a certainty that nothing has shown.
+    The interval has no ends where the metric's level is not known, as for a judge's figure: ends
+    would promise a certainty that nothing has shown. A figure that labels of people have corrected
+    is not made here, and has an interval.
     """
     values = run.cells(column.name).values
     # By position, as the values are.
@@ -284,7 +285,7 @@ def _why_unusable(column: MetricColumn) -> str:
     A case passes by the better half of a scale: a metric needs a value of each case, a better side,
     and two ends.
     """
-    # `no_mean` is the reason itself, such as that it is a figure over the run.
+    # `no_mean` is the reason itself, such as that the metric is one figure over the run.
     if column.no_mean:
         return column.no_mean
     if column.direction is Direction.NEITHER:
@@ -318,8 +319,8 @@ def case_changes(
 ) -> tuple[RunPair, tuple[CaseDifference, ...]]:
     """How many cases of two runs differ, and the cases that pass in one run and fail in the other.
 
-    A comparison lists these with their texts: they show what a change of the system did. Both runs
-    have the same cases in the same order.
+    A comparison lists the cases with their texts, which show what a change of the system did. Both
+    runs must have the same cases in the same order.
 
     Args:
         main: metrics with a better side and a bounded scale, by which a case passes.
@@ -331,10 +332,10 @@ def case_changes(
     pair = _with_changed_texts(pair, first_run, second_run)
     changed = _changed_cases(first_run, second_run, main, turns)
     places = _places_with_texts(changed, max_texts)
-    # Not strict: of a baseline file the texts are empty ones, without end.
+    # Not strict: a baseline file gives empty texts without end.
     texts_before = dict(zip(places, first_run.table.texts_of(places), strict=False))
     texts_now = dict(zip(places, second_run.table.texts_of(places), strict=False))
-    # What a run does not know of any case, it does not hold.
+    # A fact that a run knows of no case is missing from its table as a whole.
     causes_before = first_run.table.fact("cause") or (None,) * len(first_run.cases)
     causes_now = second_run.table.fact("cause") or (None,) * len(second_run.cases)
     nothing: Mapping[str, Status] = {}
@@ -412,8 +413,8 @@ def _changed_cases(
 ) -> list[_ChangedCase]:
     """The cases that pass in one run and fail in the other, with the metrics that say so.
 
-    They are in the order of a report: by kind, then those of which a stage or metric broke, then
-    those that moved furthest.
+    The cases are in the order of a report: by `CaseKind`; within a kind first those of which a
+    stage or metric broke, then those that moved furthest.
 
     Args:
         turns: by stage and metric, which cases turned, and in which direction.
@@ -513,7 +514,7 @@ def _turns(
 
     A case whose verdict is unknown in one of the runs has not turned.
 
-    Counts and lists of changed cases are made of it.
+    Counts and lists of changed cases are made of these turns.
     """
     verdicts_before = _verdicts(first_run, main, named=named)
     verdicts_now = _verdicts(second_run, main, named=named)

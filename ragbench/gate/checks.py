@@ -70,7 +70,7 @@ def _against_limit(check: GateCheck, *, least: int = 0, is_worse: bool = False) 
         outcome = GateOutcome.PASSED
         ground = Ground.HOLDS
     elif not is_worse and _reaches(check.interval, check.limit, check.bound):
-        # Not where a loss is shown: that leaves no room for chance.
+        # Not with `is_worse`, where a loss is shown: that leaves no room for chance.
         ground = Ground.MAY_HOLD
     else:
         outcome = GateOutcome.FAILED
@@ -82,7 +82,8 @@ def _against_limit(check: GateCheck, *, least: int = 0, is_worse: bool = False) 
 def _reaches(interval: Interval | None, limit: float, bound: str) -> bool:
     """Whether a confidence interval reaches to the right side of a limit.
 
-    Then chance may explain that the figure lies on the wrong side, and the check does not fail.
+    Where it does, chance may explain that the figure itself lies on the wrong side, and the check
+    does not fail.
     """
     if interval is None:
         return False
@@ -117,7 +118,7 @@ def coverage_check(
             labels=run_on_common.clusters,
             higher_is_better=False,
         )
-        # The scale of a case is 1: it failed or not.
+        # The scale of a case is 1: the case failed or not.
         is_worse = has_lost(sample, 1.0, config.alpha)
     mean = mean_interval(has_failed.tolist(), [*run.clusters], bounds=(0.0, 1.0))
     check = GateCheck(
@@ -187,8 +188,8 @@ def _time_interval(latency: Latency, name: str) -> Interval | None:
     """The 95 % interval of a stage's mean, median or 95th percentile; None of any other figure.
 
     The times are taken to be log-normal, and their spread is estimated from the median and the 95th
-    percentile, because a report stores no single times. None also where these are not known. The
-    longest time and the sum are no estimates: they need no interval.
+    percentile, because a report stores no single times. None also where these two are not known.
+    The longest time and the sum are no estimates: they need no interval.
 
     Args:
         name: the figure: ``mean``, ``p50`` or ``p95``.
@@ -200,8 +201,8 @@ def _time_interval(latency: Latency, name: str) -> Interval | None:
     if deviation is None or observed is None:
         return None
     if name == "mean":
-        # Cut, so that one absurd time does not overflow.
-        # The relative error of a log-normal mean.
+        # The relative error of a log-normal mean; the deviation is cut, so that one absurd time
+        # does not overflow.
         factor = math.sqrt(math.expm1(min(deviation, 5.0) ** 2))
     elif name == "p50":
         # A median varies more than a mean of logarithms would, by this root.
@@ -211,7 +212,7 @@ def _time_interval(latency: Latency, name: str) -> Interval | None:
         factor = deviation * math.sqrt(1.0 + _NORMAL_95**2 / 2.0)
     else:
         return None
-    # All times alike: no interval can be made of it.
+    # All times are alike: no interval can be made of them.
     if not factor:
         return None
     # As a factor: times are compared as shares.
@@ -222,8 +223,8 @@ def _time_interval(latency: Latency, name: str) -> Interval | None:
 def _log_deviation(latency: Latency) -> float | None:
     """The standard deviation of the logarithms of a stage's times; None where not known.
 
-    It is estimated by the distance from the median to the 95th percentile, because a report stores
-    these two figures and not the times.
+    The deviation is estimated by the distance from the median to the 95th percentile, because a
+    report stores these two figures and not the times.
     """
     if not latency.p50 or not latency.p95 or latency.count < 2:
         return None
@@ -371,8 +372,8 @@ _NO_FIGURE_BEFORE = "figure of it that the baseline holds, too"
 def _times_missing(run: RunScores, baseline: RunScores | None, stage: str) -> str:
     """The words for what a run lacks where a stage's times do not compare with the baseline's.
 
-    They end a sentence that begins with "the run stores no", so that a user sees why no rise is
-    judged.
+    The words end a sentence that begins with "the run stores no", so that a user sees why no rise
+    is judged.
     """
     now = _latency_of(run, stage)
     before = None if baseline is None else _latency_of(baseline, stage)
@@ -547,7 +548,7 @@ def floor_checks(
 
     A slice is the cases of one tag or language.
 
-    They fail a run that is too bad however bad the baseline is.
+    These checks fail a run that is too bad however bad the baseline is.
     """
     for demand, slice_, places in on_cases(demands, run):
         run_on_slice = run if places is None else run.at(places)
@@ -596,11 +597,12 @@ def _floor_check(
 
     is_worse = False
     if observed is not None and _is_beyond(observed, limit, bound):
-        # A mean of the best value means that every case has it: one that has not disproves it.
-        # Of a `min` the highest value, of a `max` the lowest.
+        # A limit at the best value (the highest for a `min`, the lowest for a `max`) demands that
+        # every case has it: one case that lacks it breaks the limit for sure.
         best_value = column.high if bound == "min" else column.low
         is_worse = limit == best_value or _has_nothing(column, observed)
-        # Labels are corrected as a whole: the test of values would judge the uncorrected figure.
+        # Labels correct the mean as a whole, and not the single values: a test of these values
+        # would judge the uncorrected figure.
         if not is_worse and is_whole and correction is None:
             is_worse = _was_better(column, comparable_runs, config)
     check = GateCheck(
@@ -617,7 +619,7 @@ def _floor_check(
         interval=interval,
         corrected=correction,
         is_opinion=correction is None and column.is_judged,
-        # Cases to which it applies, measured or not.
+        # The cases to which the metric applies, measured or not.
         applies=int((~np.isnan(run.cells(column.name).coverage)).sum()),
     )
     return _against_limit(check, least=config.min_cases, is_worse=is_worse)
@@ -636,7 +638,7 @@ def _is_beyond(observed: float, limit: float, bound: str) -> bool:
 def _has_nothing(column: MetricColumn, observed: float) -> bool:
     """Whether a metric's mean is its worst value, so that every case has that value.
 
-    Then a limit is broken without any test: no chance is left to explain it.
+    Where it is, a broken limit needs no test: no chance is left that could explain the figure.
     """
     worst_value = column.low if column.sign > 0.0 else column.high
     return observed == worst_value
@@ -665,7 +667,7 @@ def _figure_of_metric(
     Args:
         whole: whether the run has all its cases; of a slice, a figure that is no mean is not known.
     """
-    # Such as a metric of another package, of which only the figure is stored.
+    # Only the figure is stored, and no cells, for instance of another package's metric.
     if not column.has_cells:
         return column.score, None, len(run.cases)
     if column.aggregate is not None:
@@ -742,8 +744,7 @@ def _selected(selectors: Sequence[str], run: RunScores, baseline: RunScores | No
     selected: dict[str, None] = {}
     for selector in selectors:
         ids: list[str] = []
-        # Only ids of the run can be meant in place of a label.
-        # A case may have an id that begins like a label: the case is meant then.
+        # A case of the run may have an id that begins like a label: then that case is meant.
         is_label = selector.startswith(("tag:", "language:")) and selector not in ids_of_run
         if is_label:
             for side in runs:

@@ -42,7 +42,7 @@ def compare_inputs(
 ) -> Comparability:
     """Finds out which cases and metrics of two runs can be compared, and why others cannot.
 
-    A gate judges losses on these alone: scores of other questions or by another judge differ
+    A gate judges losses on what compares: scores of other questions or by another judge differ
     without any change of the system. Cases that were added, dropped or edited since are left out
     and named; a case under another id is the same, and tags, languages and clusters may change,
     since no score rests on them.
@@ -55,7 +55,8 @@ def compare_inputs(
     same_ids = unchanged(run, baseline_by_new_ids)
     change = None
     notes: tuple[str, ...] = ()
-    if not baseline.is_old:  # an old file recognises no case: that all are gone says nothing
+    # By a file of an older version no case is recognised: all would seem to be gone.
+    if not baseline.is_old:
         change = _dataset_change(run, baseline_by_new_ids, same_ids, renamed)
     if change is not None:
         notes = tuple(_notes_on_cases(change))
@@ -73,7 +74,7 @@ def compare_inputs(
             comparable_metrics.add(column.name)
         else:
             other_metrics.append(column)
-    # Metrics that do not compare leave those that do: the refusal is only of them.
+    # Metrics that do not compare leave the others comparable: only they are refused.
     if other_metrics:
         refusals.append(_other_metrics(other_metrics, baseline))
     return Comparability(
@@ -107,7 +108,7 @@ def _refusals(run: RunScores, baseline: RunScores, *, is_shared: bool) -> Iterat
             ),
             remedy=_scored_anew(baseline),
         )
-    # Both None: neither run was judged.
+    # Where neither run was judged, both are None and so equal.
     if run.fingerprints.get("judge") != baseline.fingerprints.get("judge"):
         yield Refusal(
             what="judge",
@@ -135,7 +136,7 @@ def _no_case_in_common(run: RunScores, baseline: RunScores) -> Refusal:
             remedy=("add a run of main to it, which keeps its history: ragbench baseline add RUN"),
         )
     remedy = _NEW_BASELINE
-    # With unsaved changes its system cannot be made again.
+    # A baseline whose system had unsaved changes cannot be asked again.
     if baseline.commit is not None and not baseline.dirty:  # its system can be checked out
         remedy = f"ask the baseline's system these cases with --reask-baseline; or {remedy}"
     return Refusal(what="dataset", reason=reason, remedy=remedy)

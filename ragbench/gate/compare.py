@@ -102,7 +102,8 @@ def cases_of_id(
 ) -> tuple[tuple[RunScores, ...], str]:
     """The runs with the cases whose ids all of them have, however each asks them; and a note.
 
-    This compares ways to ask the same thing, such as a last turn and its rewrite. The note says
+    A user compares by ids to compare ways of asking the same thing, such as a conversation's last
+    turn and its rewrite as a question. The note says
     which other differences there are, because they may explain a difference of scores.
 
     Raises:
@@ -237,10 +238,11 @@ def compare(
             "Example: ragbench compare RUN_A RUN_B; in Python, compare(run_a, run_b)"
         )
     original_runs = [_scores_of(run) for run in runs]
-    # Both take the runs and give them with equal cases and a note.
+    # Both functions give the runs with the cases that all of them have, and a note about that.
     join = common_cases if same == "content" else cases_of_id
     common_runs, note = join(original_runs, only_common_cases=only_common_cases)
-    # Then a metric over the whole run is not that of the compared cases.
+    # Where a run lost cases by that, its metrics over the whole run are not those of the compared
+    # cases.
     is_restricted = False
     for run, original in zip(common_runs, original_runs, strict=True):
         is_restricted |= len(run.cases) < len(original.cases)
@@ -329,7 +331,7 @@ def _system_change(first_run: RunScores, run: RunScores) -> SystemChange:
     An edited question changes answers like an edited system does.
     """
     change = system_change(first_run, run, texts=True)
-    # Joined by id, cases may be asked in another way; joined by content there is none.
+    # Cases joined by id may be asked in another way; of cases joined by content none is edited.
     edited = len(first_run.cases) - len(unchanged(first_run, run))
     if not edited:
         return change
@@ -383,10 +385,10 @@ def cause_flows(
 def _questions_of(ids: Sequence[str], run: RunScores) -> Iterator[str]:
     """The questions of some cases of a run; none for a baseline file, which holds no texts.
 
-    They show a reader which kind of question moved, without opening the run.
+    The questions show a reader which kind of case moved, without opening the run.
     """
     places = run.table.places(ids).tolist()
-    # Not strict: of a baseline file the texts are empty ones, without end.
+    # Not strict: a baseline file gives empty texts without end.
     for _, texts in zip(places, run.table.texts_of(places), strict=False):
         if texts.query is not None:
             yield texts.query
@@ -397,8 +399,8 @@ def _notes_on_comparison(
 ) -> Iterator[str]:
     """Notes that a reader of a comparison needs besides the figures: what else may explain them.
 
-    Another judge or way to match chunks changes scores by itself; cases of one document count as
-    one.
+    Another judge or way to match chunks changes scores by itself; and cases about one document are
+    one observation, so that many cases may show little.
     """
     matchings = {run.matching for _, run in marked_runs}
     if len(matchings) > 1:
@@ -421,7 +423,8 @@ def _notes_on_comparison(
 def _formula_notes(metrics: Sequence[MetricComparison]) -> Iterator[str]:
     """A note on the metrics that the runs measured by different formulas, and how to compare them.
 
-    It is the first of all notes, because a table shows the figures of both runs side by side.
+    The comparison gives this note first, because its table shows the figures of both runs side by
+    side.
     """
     names = [metric.name for metric in metrics if metric.untested in (OTHER_VERSION, OTHER_CODE)]
     if names:
@@ -507,8 +510,8 @@ def _cases_before(
 ) -> dict[str, CaseBefore]:
     """By id, cases of a run as they were in an earlier run with the same cases.
 
-    A page shows them beside the present ones, for the cases that a reader opens: texts are read
-    from the run's file, so that only these are read.
+    A page shows the earlier cases beside the present ones, where a reader opens them: texts are
+    read from the run's file, so that only the texts of these cases are read.
 
     Args:
         metrics: names of the metrics that both runs measure.
@@ -520,7 +523,7 @@ def _cases_before(
     texts_now = run_now.table.texts_of(places)
     causes = run_before.table.fact("cause")
     cases: dict[str, CaseBefore] = {}
-    # Not strict: of a baseline file the texts are empty ones, without end.
+    # Not strict: a baseline file gives empty texts without end.
     for place, before, now in zip(places, texts_before, texts_now, strict=False):
         id_ = run_now.table.ids[place]
         scores: list[tuple[str, Cell, Cell]] = []

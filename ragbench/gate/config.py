@@ -118,7 +118,7 @@ class GateConfig(Record):
 
         Someone who builds a configuration in Python would else get an error from deep in a gate.
         """
-        # Whoever builds it by hand may give numbers.
+        # Typed as Any: whoever builds a configuration by hand may give numbers.
         gates: Mapping[str, Any] = self.metrics
         if not all(isinstance(gate, MetricGate) for gate in gates.values()):
             raise ConfigError(
@@ -227,7 +227,8 @@ class _Section(SettingsFile):
             content = _with_value(self.file.value, place, text)
             # The file itself stays as it was on disk: only the tree in memory is changed.
             self.file = replace(self.file, value=content)
-            if self.at(place) is text:  # a file of another form leaves no place for it
+            # The very text that was put there: a file of another form leaves no place for it.
+            if self.at(place) is text:
                 self.options[place] = option.flag, refusal
 
     def value(self, place: Place, kind: Any) -> Any:

@@ -63,7 +63,8 @@ def demands_of(
     if problems:
         # The same problem may come of several slices: each is given once.
         raise ConfigError("\n".join(dict.fromkeys(problems)))
-    # These count as demands, too: a gate of a budget alone checks something.
+    # Budgets and cases that must pass count as demands, too: a gate of a budget alone checks
+    # something.
     budgets = config.latency or config.max_cost or config.max_tokens or config.must_pass
     if not demands and not budgets:
         raise ConfigError(
@@ -98,7 +99,7 @@ def _default_demands(
 ) -> Iterator[Demand]:
     """The demands that a gate makes by itself, so that losses are found without a configuration.
 
-    They are a ``max_drop`` on retrieval and answers, as a share of each metric's scale.
+    Each is a ``max_drop`` on a metric of retrieval or answers, as a share of the metric's scale.
 
     Args:
         demands: those of the configuration; a metric with a ``max_drop`` of its own needs no other.

@@ -170,7 +170,7 @@ def _with_look(
 def _tolerance(column: MetricColumn) -> float:
     """How much of a metric main may lose over its runs before that counts as a fall.
 
-    It is a share of the metric's scale, `_TOLERATED`.
+    The tolerance is a share of the metric's scale, `_TOLERATED`.
 
     A line over many runs is exact enough to show even harmless losses.
     """
@@ -318,9 +318,9 @@ def _trend_of_metric(
 ) -> MainTrend:
     """The line of a metric through main's runs, over the cases that the judged run also has.
 
-    Its slope is that of all cases together; its end is the level of main's newest run.
+    The line's slope is that of all cases together; its end is the level of main's newest run.
 
-    A check of drift shows it, so that a reader sees since when main falls.
+    A check of drift shows this line, so that a reader sees since when main falls.
 
     Args:
         sums: of each case.

@@ -123,7 +123,8 @@ class _SameNumbers(NamedTuple):
     def of(cls, question: DropQuestion) -> _SameNumbers:
         """The numbers of a question, equal for two metrics that are the same in every case.
 
-        Such questions become one: each test would cost the others power for nothing.
+        Questions with equal numbers are tested once: a second test of the same numbers would cost
+        the others power for nothing.
         """
         sample = question.sample
         column = question.column
@@ -140,7 +141,8 @@ class _SameNumbers(NamedTuple):
             differences=hash((places, sample.differences.tobytes())),
             before=sample.before,
             after=sample.after,
-            # Of metrics without any case the numbers are alike, and mean nothing.
+            # Metrics without any case all have the same numbers, and are not the same: their names
+            # keep them apart.
             name="" if len(sample.places) else column.name,
         )
 
@@ -216,10 +218,10 @@ def coverage_questions(
 ) -> Iterator[DropQuestion]:
     """For each metric the question whether fewer cases are measured than in the baseline.
 
-    A system that declines what it used to get wrong has a better mean, and is not better. Were only
-    the cases looked at that the baseline measured, each run would seem to measure fewer, as each
-    measures some that the other does not. Metrics that are measured on the same cases are asked
-    about once.
+    A system that declines what it used to get wrong has a better mean, and is not better. All cases
+    that either run measured are looked at: of those that the baseline measured alone, every later
+    run measures fewer, as each run measures some that the other does not. Metrics that are measured
+    on the same cases are asked about once.
 
     Args:
         columns: the metrics that are held.
@@ -379,7 +381,7 @@ def _family_checks(
 ) -> list[GateCheck]:
     """The checks of questions that are tested together and share one level, in their order.
 
-    They share it so that all of them together give a false alarm as rarely as one test alone.
+    With one level for all, they together give a false alarm as rarely as one test alone would.
 
     A question asks whether a metric fell by more than is tolerated.
 
@@ -512,7 +514,7 @@ def _ground_of_test(
     if decision.change is ChangeKind.NOT_WORSE:
         return Ground.RULED_OUT
     if sample.lost == 0:
-        # Without a case that lost, it is unchanged, or better.
+        # Without a case that lost, the metric is unchanged, or better.
         return Ground.UNCHANGED if sample.gained == 0 else Ground.NONE_LOST
     if decision.test.informative == 0:
         return Ground.EXACTLY_TOLERATED

@@ -86,12 +86,14 @@ def _with_figures(runs: list[RunScores]) -> list[RunScores]:
     if any(_applicable_count(run, _CORRECTNESS) for run in runs):
         runs = [_with_figure(run, RIGHT, _CORRECTNESS, _right_value) for run in runs]
     metric = _telling_metric(runs)
-    # An answer rate is measured by itself; other metrics tell it by the status of their cells.
+    # The answer rate says by its value whether a case was answered; other metrics tell it by the
+    # status of their cells.
     if metric == _ANSWER_RATE:
         return [_with_figure(run, ANSWERED, metric, _answered_value_by_rate) for run in runs]
     if metric is not None:
         return [_with_figure(run, ANSWERED, metric, _answered_value) for run in runs]
-    # Without a metric, how the stages ended tells it; a baseline file does not know that.
+    # Without such a metric, the way in which the stages ended tells it, where both runs know that
+    # (a baseline file does not).
     if all(_has_answers(run) for run in runs):
         return [_with_answered_by_stages(run) for run in runs]
     return runs
@@ -102,8 +104,8 @@ def figures_of(
 ) -> Iterator[MetricColumn]:
     """The metrics and figures that a gate holds besides those that the user demands.
 
-    They are the main metric of retrieval, that of answers, and whether cases were answered, so that
-    a gate without a configuration finds losses. Few, since each further test costs the others
+    These are the main metric of retrieval, that of answers, and whether cases were answered, so
+    that a gate without a configuration finds losses. Few, since each further test costs the others
     power. A metric that is held already takes the place of the figure that says the same.
 
     Args:
@@ -146,9 +148,9 @@ def figures_of(
 def outweighed_refusals(checks: Sequence[GateCheck]) -> Iterator[GateCheck]:
     """The checks, where an open loss of answered cases is outweighed if the system is better.
 
-    It is better where a held metric or the correctness of its answers is shown to have risen, and
-    `RIGHT` has not fallen, in which each refusal counts as not right. Systems that improve answer
-    other questions than before, and one in fifty of them would else be warned of.
+    The system is better where a held metric or the correctness of its answers is shown to have
+    risen, and `RIGHT`, in which each refusal counts as not right, has not fallen. Systems that
+    improve answer other questions than before, and one in fifty of them would else get a warning.
     """
     # Two passes: the first finds out whether the system is better at all.
     right: Drop | None = None
@@ -158,7 +160,7 @@ def outweighed_refusals(checks: Sequence[GateCheck]) -> Iterator[GateCheck]:
             continue
         if check.subject == RIGHT:
             right = check.drop
-        # A check that is only shown proves nothing, but for correctness itself.
+        # A check that is shown and not judged proves no gain, except for correctness itself.
         is_held = check.outcome is not GateOutcome.NOT_JUDGED
         if is_held or check.subject == _CORRECTNESS:
             has_gain |= check.drop.is_gain
@@ -244,9 +246,9 @@ def _right_value(answer: Cell | None, declining: Cell | None) -> float | None:
     declining.
 
     Args:
-        answer: its cell of `answer_correct`: abstained where the system declined.
-        declining: its cell of `abstention_accuracy`: 0 where it answered what has no answer, or
-            declined what has one.
+        answer: the case's cell of `answer_correct`: abstained where the system declined.
+        declining: the case's cell of `abstention_accuracy`: 0 where the system answered what has no
+            answer, or declined what has one.
     """
     # Declined what has an answer, or answered what has none: wrong, whatever the words.
     if declining is not None and declining.value == 0.0:
@@ -271,14 +273,14 @@ def _answered_value(answer: Cell | None, declining: Cell | None) -> float | None
     Args:
         answer: the case's cell of a metric that compares answers. Only its status counts: measured
             where there was an answer, abstained where the system declined.
-        declining: its cell of `abstention_accuracy`: 1 where it was right to decline or to answer
-            as the system did, 0 where it was wrong.
+        declining: the case's cell of `abstention_accuracy`: 1 where it was right to decline or to
+            answer as the system did, 0 where it was wrong.
     """
     if answer is None or answer.status is Status.SKIPPED:
         return None
     is_declined = answer.status is Status.ABSTAINED
-    # That it was right to decline, or wrong to answer, says that the documents hold no answer.
-    # Right to decline (1 and declined), or wrong to answer (0 and answered).
+    # Right to decline (1 and declined), or wrong to answer (0 and answered): either says that the
+    # documents hold no answer to this case.
     if declining is not None and declining.value == float(is_declined):
         return None
     # Any other status is no answer: declined or failed.
@@ -290,7 +292,8 @@ def _answered_value_by_rate(rate: Cell | None, declining: Cell | None) -> float 
 
     None where the metric does not apply, as for cases whose answer no document holds.
 
-    It is used in place of `_answered_value` where no metric compared the answers.
+    `_with_figures` takes it in place of `_answered_value` where `answer_rate` is the metric that
+    tells of the most cases whether they were answered.
 
     Args:
         declining: not needed here, but every `Derive` takes it.
@@ -342,7 +345,7 @@ def _repeats_of_figure(
 ) -> Repeats:
     """A figure's values of a case that was asked several times, one for each time.
 
-    They are kept apart, so that the noise between times counts in a test.
+    The values are kept apart, not averaged, so that the noise between times counts in a test.
 
     Args:
         cells: of the metric that the figure is made of, one for each time.
@@ -404,7 +407,7 @@ def _with_column(
         version: of the metric that the figure is made of, like `digest`: runs whose figures are
             made in two ways do not compare.
         values: of each case; NaN where the metric does not apply.
-        repeats: what cases gave that were asked several times, by their position.
+        repeats: the value of each time, by the case's position, where it was asked several times.
     """
     has_value = ~np.isnan(values)
     # A cell's state is the first letter of its status; 0 stands for no cell.

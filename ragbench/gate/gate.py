@@ -91,7 +91,7 @@ def lost_cases(
 
     places = np.flatnonzero(worst >= 0).tolist()
     changes: list[CaseChange] = []
-    # Not strict: of a baseline file the texts are empty ones, without end.
+    # Not strict: a baseline file gives empty texts without end.
     for place, text in zip(places, run.table.texts_of(places), strict=False):
         metric = columns_by_name[int(worst[place])].name
         cell = run.cells(metric).cell(place)
@@ -313,7 +313,7 @@ def _checks_of_run(
 ) -> Iterator[GateCheck]:
     """All checks of a run: limits, drops of metrics and slices, coverage, drift and cost.
 
-    Their order here does not matter: a report sorts them.
+    The order of the checks does not matter here: a report sorts them.
 
     Args:
         demands: what the configuration demands of each metric.
@@ -346,7 +346,7 @@ def _drop_checks_of_run(
 ) -> Iterator[GateCheck]:
     """The checks of whether metrics and slices fell, and of whether fewer cases are measured.
 
-    Labels of people decide where both sides have some; else a test of the metric's own values does.
+    Labels of people decide where both runs have some; else a test of the metric's own values does.
     """
     questions = list(drop_questions(demands, run, baseline))
     by_people, unlabelled = split_labelled(questions, run, baseline)
@@ -382,7 +382,7 @@ def _settle_command(run: RunScores, baseline: RunScores | None, config: GateConf
         return None
     questions = PER_CASE * len(run.cases)
     price = f"at most {counted(questions, 'question')} to each of the two"
-    # Both systems are asked, and the baseline's is taken to be as fast as the run's.
+    # Twice, because both systems are asked; the baseline's is taken to be as fast as the run's.
     # Stages of one case come one after the other.
     seconds_per_question = sum(latency.mean for latency in run.latencies)
     seconds = 2.0 * questions * seconds_per_question
@@ -426,13 +426,14 @@ def _comparison_with_baseline(
 def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
     """The outcome of a check as the verdict counts it: a check that does not count passes.
 
-    The pytest plugin ends each check's test by it, so that its tests and the verdict agree.
+    The pytest plugin ends each check's test by this outcome, so that its tests and the verdict
+    agree.
     """
     if check.is_small_slice:
         return GateOutcome.PASSED
     if undecided is Undecided.PASS and check.may_pass:
         return GateOutcome.PASSED
-    # Both can be settled by more cases or asks.
+    # An open drop and a figure near its limit: more cases or asks can settle either of them.
     is_open = check.is_open_drop or check.is_near_limit
     if undecided is Undecided.FAIL and is_open:
         return GateOutcome.FAILED

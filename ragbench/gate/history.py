@@ -35,9 +35,9 @@ _ALPHA = 0.05
 def history_of(baseline: Baseline) -> History:
     """The history of each metric over main's runs: its figures, comparable ones linked, and falls.
 
-    Only runs with the same judge and matching are compared: since the last that differs. Where
-    cases were added or edited, a run is linked to the one before by those that both have, as in a
-    chained price index. A fall is shown where the gate's test of drift shows it.
+    Only runs with the same judge and matching are compared: those since the last change of either.
+    Where cases were added or edited, a run is linked to the one before by the cases that both have,
+    as in a chained price index. A fall is shown where the gate's test of drift shows it.
     """
     runs = baseline.runs
     drift = baseline.drift
@@ -126,7 +126,7 @@ def _figure_before(
 def _breaks(runs: Sequence[MainRun]) -> Iterator[Break]:
     """The positions from which on main's runs do not compare with earlier runs, with the reasons.
 
-    A history draws no line across them.
+    A history draws no line across such a position.
     """
     for place, (before, run) in enumerate(pairwise(runs), start=1):
         reasons: list[str] = []
@@ -162,7 +162,7 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     if count < 2:
         raise ConfigError(f"{count} run: the noise shows in two or more runs of one system")
     mean_of_all = baseline_of(runs)  # refuses what does not fit together, such as other formulas
-    # With the mean beside it, so that figures are made by one rule.
+    # Each run with the mean beside it, so that the figures of both are made by one rule.
     runs_with_figures: list[RunScores] = []
     for run in runs:
         run_with_figures, _ = with_both_figures(run, mean_of_all)
@@ -202,9 +202,8 @@ def _fitted_limit(
 ) -> FittedLimit:
     """The smallest tolerance that covers the noise of a metric, and the smallest loss then seen.
 
-    It is a multiple of `_GRID` of the metric's scale.
-
-    A smaller tolerance would fail runs of an unchanged system.
+    The tolerance is a multiple of `_GRID` of the metric's scale. A smaller one would fail runs of
+    an unchanged system.
 
     Args:
         samples: each run against the others.

@@ -112,7 +112,8 @@ def points_of(
             label = case.labels.get(column.name)
             if value is None:
                 continue
-            # Both forms keep the case: the judge's number counts for the mean over all.
+            # With or without a label the case gives a point: the judge's number counts for the mean
+            # over all cases.
             # Labels of answers that differ between two runs say nothing of all answers of one.
             if label is None or label.is_of_pairs:
                 points.append(Point(value, None, (), case.cluster))
@@ -224,7 +225,8 @@ def corrected(
     interval = None
     if estimate.low is not None and estimate.high is not None:
         interval = Interval(low=estimate.low, high=estimate.high, level=CONFIDENCE)
-    # The level of a judge's figure may be off; of a difference that falls out.
+    # The level of an uncorrected figure may be off, by as much in both runs: in their difference
+    # that falls out.
     has_known_level = is_difference or column.has_known_level
     return estimate, Correction(
         metric=column.name,

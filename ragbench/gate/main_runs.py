@@ -83,11 +83,11 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
     if len(runs) > 1:
         check_one_system(runs)
     oldest = runs[0]
-    # The first alone, without a baseline to join.
+    # The oldest run alone makes the first baseline, which the others join.
     baseline = _with_run_joined(None, oldest, 1)
     drift = followed(None, oldest)
-    # Each is added as later runs of main are, but nothing is tested: they are said to be alike.
-    # The most that may be kept: each run given here stays in the mean.
+    # Each run is added as later runs of main are, but no change is tested: the user says that all
+    # are of one system. With `MOST_KEPT`, each run given here stays in the mean.
     for run in runs[1:]:
         _check_names(baseline, run)
         reason = _incomparable(baseline, run) or _difference_of_runs(oldest, run)
@@ -125,10 +125,11 @@ def with_run(
 
     The mean of several runs describes main only while they are of one system. So where the run is
     shown to be better than those before, by more than the gate tolerates as a loss, in a figure
-    that the gate holds, and worse in none, it is noted. Where the next run shows it as well, later
-    runs are compared with these two: one lucky run would be a baseline that unchanged ones do not
-    reach. Where the run is shown to be worse it is remembered, and the baseline stays: only a user
-    who accepts the run lowers its level. Changes that chance can explain are averaged.
+    that the gate holds, and worse in none, this gain is noted. Where the next run shows the gain as
+    well, later runs are compared with these two: one lucky run would be a baseline that unchanged
+    ones do not reach. A run that is shown to be worse is remembered, and the baseline stays: only a
+    user who accepts the run lowers the baseline's level. Changes that chance can explain are
+    averaged.
 
     Args:
         accept: later runs are compared with this run alone, whatever it lost.
@@ -136,8 +137,8 @@ def with_run(
     check_kept(keep)
     _check_names(baseline, run)
     if accept:
-        # The run may have been held before: it is accepted now, and is not remembered twice.
-        # Before the run is looked for: one that lay aside would pass for known.
+        # The run may have been held aside before: it is accepted now, and not remembered twice.
+        # Taken out before `_is_known` looks for the run, which would find the one that lay aside.
         baseline = _without_run_aside(baseline, run)
     if _is_known(baseline, run):
         # Only labels may be new of a run that is in already.
@@ -155,7 +156,8 @@ def with_run(
     gains = tuple(change.metric for change in changes if not change.is_loss)
     has_lost = len(gains) < len(changes)
 
-    # Alone: accepted whatever it lost, or the first of a new scale.
+    # The run alone makes the baseline: the user accepts whatever it lost, or the earlier runs do
+    # not compare with it (`reason`).
     if accept or reason:
         alone = _with_run_joined(baseline, run, 1, links)
         return Added(
@@ -168,7 +170,8 @@ def with_run(
 
     if has_lost:
         # Remembered for the history of main, and not averaged: the level stays.
-        # Its links are kept, so that the history can place it.
+        # The run keeps its links, how far it lies from the run before: by them the history of main
+        # can place it.
         run_aside = replace(_main_run(run), aside=True, linked=links)
         runs = _without_oldest((*baseline.runs, run_aside), baseline.kept)
         drift = followed(baseline.drift, run, unchanged_ids, is_aside=True)
@@ -275,7 +278,7 @@ def _without_oldest(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
 def _check_names(baseline: Baseline, run: RunScores) -> None:
     """Refuses a run of another dataset or system than the baseline's.
 
-    Their mean would mean nothing.
+    The mean of two systems, or of two datasets, would mean nothing.
 
     Raises:
         RunMismatchError: with the command that starts a baseline of the run's own.
@@ -352,7 +355,7 @@ def _difference_of_runs(oldest: RunScores, run: RunScores) -> str:
 def _formulas(run: RunScores) -> set[str]:
     """The formulas of a run's metrics, each as name and version.
 
-    Metrics without values of cases have none that could differ.
+    Metrics without values of single cases are left out: a baseline does not hold them.
     """
     return {column.identity for column in run.metrics if column.has_cells}
 
@@ -439,14 +442,14 @@ def _with_run_joined(
     newest = replace(_main_run(run), linked=links or {}, better=better)
     runs = [newest]
     kept = 1
-    # How often the runs before that are kept asked each case, and where they have the run's cases.
+    # Of the earlier runs that stay in the mean: how often they asked each case in all, and where
+    # the baseline has each case of the new run.
     times_before = 0
     places_before: list[int] = []
     if baseline is not None:
         runs = [*_without_old_formulas(baseline, run), newest]
         kept = min(keep, baseline.kept + 1)
-        # The new run takes a place: of those before, one less than is kept are left.
-        # As many of the newest runs of the mean as are left beside the new one.
+        # The new run takes one of the kept places: of the mean's runs, the newest `kept - 1` stay.
         kept_before = baseline.made_of[baseline.kept - kept + 1 :]
         times_before = sum(earlier.repeats for earlier in kept_before)
         places_before = _unchanged_places(baseline, run)
@@ -488,7 +491,7 @@ def _with_run_joined(
         judge=run.judge,
         # Without texts: a baseline answers no question about single answers.
         cases=replace(run.table, facts=facts, cells=cells, texts=None),
-        runs=(),  # follow with the next call
+        runs=(),  # `with_runs` adds them
     )
     return with_runs(joined, runs, kept)
 
@@ -496,7 +499,7 @@ def _with_run_joined(
 def _unchanged_places(baseline: Baseline, run: RunScores) -> list[int]:
     """The position in a baseline of each case of a later run; -1 where it is missing or changed.
 
-    Their scores are put before the run's, to be averaged with them.
+    The scores that the baseline has there are put before the run's, to be averaged with them.
     """
     unchanged_ids = unchanged(run, baseline)
     ids = run.table.ids

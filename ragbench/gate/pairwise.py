@@ -415,15 +415,15 @@ def _losses_of_variant(
             losses.append((gain, case))
     losses.sort()  # the most negative gain first; of equal ones, by id
     for _, case in losses[:_MAX_LOSSES]:
-        # Both values are there: the pair was made of them.
+        # Neither value is None: a pair is made only of two values.
         yield CaseLoss(case=case, before=before[case] or 0.0, after=after[case] or 0.0)
 
 
 def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[VariantEffect]]) -> str:
     """A sentence that says which variant to keep, by the first metric.
 
-    It is the variant with the best score among those that are better than the first one beyond
-    chance; the first variant where there is none.
+    The sentence names the variant with the best score among those that are better than the first
+    one beyond chance; the first variant where there is none.
 
     A user who tried variants wants this answer first.
     """

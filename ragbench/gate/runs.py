@@ -119,7 +119,7 @@ def read_run(path: str | Path) -> RunScores:
     """
     path = path_of(path)
     folder = run_around(path)
-    # Anything else must be a baseline file.
+    # What is no run's folder must be a baseline file.
     if folder.is_dir():
         return _from_journal(folder, str(path))
     otherwise = (
@@ -145,7 +145,7 @@ def is_finished(path: Path) -> bool:
 def _from_journal(path: Path, source: str) -> RunScores:
     """The scores of a run that got to its end, read from its folder.
 
-    Its journal and its manifest hold all of it; ``report.json`` is never read.
+    The run's journal and manifest hold all scores; ``report.json`` is never read.
 
     Gates and comparisons of stored runs begin with it.
 
@@ -225,7 +225,7 @@ def _judge_models(manifest: Manifest) -> Iterable[str]:
 def _stored_figures(db: sqlite3.Connection, path: Path) -> _Figures:
     """The figures that an eval counted and stored at the end of a run: means, times, causes.
 
-    They are read in place of counting all outcomes of the run again.
+    Reading the figures spares counting all outcomes of the run again.
 
     Raises:
         RunMismatchError: the run did not get to its end, so that there are none.
@@ -244,7 +244,7 @@ def _metric_columns(
 ) -> Iterator[MetricColumn]:
     """The metrics of a run with their means, those last whose values no two runs share.
 
-    Such values, like measured times, are no part of a comparison case by case.
+    Values that no two runs share, like measured times, are no part of a comparison case by case.
 
     A metric's mean and formula are compared between runs by its column.
     """
@@ -254,9 +254,10 @@ def _metric_columns(
     for metric, summary in summaries:
         score = summary.score
         cells = cases.cells.get(metric.name)
-        # Values of a case are means over the times here, and the figure is theirs.
+        # Where cases were asked several times, a case's value is the mean of the times, and the
+        # metric's figure is the mean of these values.
         if cells is not None and cells.repeats:
-            # The loop counted the first time alone that each case was asked.
+            # The stored figure counts the first time alone that each case was asked.
             measured = [value for value in cells.values.tolist() if not math.isnan(value)]
             score = None
             if measured:
@@ -364,7 +365,7 @@ def _case_table(
 def _context_stage(manifest: Manifest) -> str:
     """The stage of a run that gives the contexts which the answer is made from.
 
-    It is ``post_retrieve`` where the system filters or reranks, else ``retrieve``.
+    That stage is ``post_retrieve`` where the system filters or reranks, else ``retrieve``.
     """
     if "post_retrieve" in manifest.rag.stages or "post_retrieve" in manifest.absent:
         return "post_retrieve"
@@ -431,9 +432,9 @@ class _JournalTexts(Record, kw_only=False):
         return replace(self, numbers=numbers)
 
     def _filled(self, query: str) -> str:
-        """A query with the expressions for a case's retrieved ids, as JSON, and its answer put in.
+        """An SQL query with the expressions that read a case's retrieved ids and answer put in.
 
-        Both are parts of stages' outcomes, which the journal stores as JSON.
+        The ids and the answer are parts of stages' outcomes, which the journal stores as JSON.
 
         Args:
             query: with ``{ids}`` and ``{response}``.
@@ -448,25 +449,25 @@ class _CellReader:
     """Reads the cells of a run's cases, batch by batch."""
 
     def __init__(self, db: sqlite3.Connection, metrics: Sequence[Metric]) -> None:
-        """Finds the journal's columns of some metrics; it may have more, of an earlier command.
+        """Finds the columns of some metrics in the journal, which may have those of others, too.
 
         Cells of other metrics are not read: a run of a million cases has many.
 
         A cell is a metric's result for a case.
         """
-        # Metrics of earlier commands have columns, too, and are left where they are.
+        # Metrics of earlier commands have columns, too, and are not read.
         number_of_metric = dict(db.execute(_METRICS_QUERY))
         # Open for as long as the reader is used.
         self._db = db
         self._numbers = {metric.name: number_of_metric[metric.name] for metric in metrics}
-        """Of the journal's columns, by metric."""
+        """The number of each metric's column in the journal, by the metric's name."""
         self._parts: list[list[Cells]] = [[] for _ in self._numbers]
-        """Of each metric the batches that were read."""
+        """For each metric, its cells in the batches that were read so far."""
         self._notes: dict[bytes, tuple[int, int]] = {}
-        """By digest, of all notes of a case: their place in this dictionary, and that of the first
-        case that has them."""
+        """Each different set of notes on a case's cells, by its digest: its number among these
+        sets, and the place of the first case that has it."""
         self._notes_of_cases = array("l")
-        """Of each case the place of its notes."""
+        """For each case, the number of its set of notes."""
 
     def batches(self) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of the cases, batch by batch; their cells are collected for `cells`.
@@ -485,19 +486,20 @@ class _CellReader:
         while batch := rows.fetchmany(_BATCH_CASES):
             letters = ""
             for row in batch:
-                # A letter for each metric of the journal; those that were added later have none.
+                # A letter for each metric of the journal; padded with blanks for metrics that were
+                # added after the case was stored.
                 letters += row[_STATUSES][:width].ljust(width)
                 case_place = len(self._notes_of_cases)
                 new_notes = (len(self._notes), case_place)
                 # All cases with the same notes share the place of the first.
                 notes_place, _ = self._notes.setdefault(row[_NOTES_DIGEST], new_notes)
                 self._notes_of_cases.append(notes_place)
-            # Turned around: a row for each metric, in whose order the parts are.
+            # Turned around: a row for each metric, in the order of `_parts`.
             values = np.array([row[_FIRST_VALUE:] for row in batch], float).T.copy()
             letters_of_cases = np.frombuffer(letters.encode(), np.uint8).reshape(-1, width)
             # From letters by case to letters by metric, of this run's columns alone.
             states = letters_of_cases.T[numbers]
-            # Whatever else stands there, such as a blank: the metric was skipped.
+            # Anything that is no letter of a status, such as a blank: the metric was skipped.
             is_status = np.isin(states, _STATUS_LETTERS)
             states = np.where(is_status, states, ord("s"))
             # A part of each metric: joined once all batches are read.
@@ -535,17 +537,19 @@ class _CellReader:
             states: of each metric the cells' states, a letter each.
 
         Returns:
-            Each reason once; and by the position of a metric, of each case the place of its reason
-            among them, or -1.
+            Each reason once; and by the position of a metric, for each case the place of its reason
+            in that list, or -1.
         """
         positions = {number: position for position, number in enumerate(self._numbers.values())}
-        # A reason is a text of its own, or the record of a failure: that tells how it is read.
+        # The place of each reason, by its bytes and by whether these are the record of a failure,
+        # not a text: that decides below how they are read.
         reasons: dict[tuple[bytes, bool], int] = {}
-        # By metric, of each distinct notes the place of its reason.
+        # By a metric's position, for each set of notes the place of its reason.
         reasons_of_notes: dict[int, NDArray[np.int32]] = {}
         for notes, metric, detail in self._db.execute(_NOTES_QUERY):
             position = positions.get(metric)
-            if position is None or notes not in self._notes:  # of a metric or cases that are gone
+            # Notes of a metric or of cases that this reader did not read.
+            if position is None or notes not in self._notes:
                 continue
             if position not in reasons_of_notes:
                 reasons_of_notes[position] = np.full(len(self._notes), -1, np.int32)
@@ -647,9 +651,9 @@ def _repeated_cells(
 def _stage_endings(manifest: Manifest) -> Callable[[str | None], dict[str, Status]]:
     """A function that reads from the journal how the stages of one case of the run ended.
 
-    It takes the stored text, ``stage=status`` of each stage that was asked, joined by commas, and
-    gives the status of every stage of the run. Equal texts give the same dictionary: leave it
-    unchanged.
+    The function takes the stored text, ``stage=status`` of each stage that was asked, joined by
+    commas, and gives the status of every stage of the run. Equal texts give the same dictionary:
+    leave it unchanged.
     """
     # A run always has retrieval and generation.
     # Also where neither was asked: recorded answers have endings as well.
@@ -685,10 +689,11 @@ def _endings_of_case(
     endings: dict[str, Status] = {}
     for stage in stages:
         endings[stage] = statuses.get(stage, Status.SKIPPED)
-        # It was never called: it ended as the stage whose output it reads.
+        # A stage that was never called ended as the stage whose output it reads.
         if stage not in statuses and stage in asked_stages and stage != "retrieve":
             stage_before = context if stage in ("validate", "generate") else "retrieve"
-            # A skipped or failed stage before it; a measured one means that it was not reached yet.
+            # The stage before it was skipped or failed. After a measured one, this stage was only
+            # not reached yet: it stays skipped.
             if endings[stage_before] is not Status.MEASURED:
                 endings[stage] = endings[stage_before]
     return endings

@@ -27,8 +27,8 @@ _LIMITS: dict[str, Any] = {
 def gate_schema() -> dict[str, Any]:
     """The JSON schema of the section that `ragbench.gate.config.read_gate_config` reads.
 
-    Editors complete and check ``ragbench.yaml`` by it. It knows keys, types and ranges; whether a
-    metric exists, only reading checks.
+    Editors complete and check ``ragbench.yaml`` by it. The schema knows keys, types and ranges;
+    whether a metric exists is only checked when the file is read.
     """
     # The record's own descriptions, so that editors and docs agree.
     descriptions = field_docs(GateConfig)

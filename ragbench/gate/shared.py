@@ -23,7 +23,7 @@ def shared_loss(
     """The checks that lost hardly a case that one of them did not lose; None without such checks.
 
     A system that declines more loses right answers, answers and measured cases at once: three
-    checks fail, and there is one thing to mend. None where each has cases of its own.
+    checks fail, and there is one thing to mend. None where each check lost cases of its own.
 
     Args:
         baseline: with the same cases in the same order.
@@ -133,7 +133,7 @@ def _lost_places(check: GateCheck, run: RunScores, baseline: RunScores) -> set[i
 def _newly_failed(run: RunScores, baseline: RunScores) -> set[int]:
     """The positions of the cases of which a stage failed in this run, and none in the baseline.
 
-    They are the lost cases of the check of the error rate.
+    The check of the error rate counts these cases as lost.
     """
     stages_now: Sequence[dict[str, Status]] = run.table.fact("stages")
     stages_before: Sequence[dict[str, Status]] = baseline.table.fact("stages")

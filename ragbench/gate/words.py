@@ -34,8 +34,8 @@ def worded(check: GateCheck, *, least: int = 1) -> GateCheck:
     """The check with its summary and its reason in words.
 
     Every check passes through here, last of all, so that its sentences and its numbers agree. A
-    headline has room for the summary alone; the reason adds what the numbers show, whose they are
-    and how many labels would settle them.
+    headline has room for the summary alone; the reason adds what the numbers show, whether they are
+    a judge's or people's, and how many labels of people would settle the check.
 
     Args:
         least: measured cases that were demanded.
@@ -56,7 +56,7 @@ def figure(value: float, unit: str = "") -> str:
 
     A ``"share"`` is written in percent.
 
-    All sentences of a verdict round in this way, so that equal figures read alike.
+    All sentences about a gate's result round in this way, so that equal figures read alike.
     """
     if unit == "share":
         return f"{value:.1%}"
@@ -143,7 +143,7 @@ def independent(drop: Drop) -> str:
 def _interval_text(drop: Drop, unit: str) -> str:
     """The confidence interval of a drop, in brackets; empty where nothing moved.
 
-    It shows how large the drop may truly be, beside the figure that was seen.
+    The interval shows how large the drop may truly be, beside the figure that was seen.
 
     Args:
         unit: of the metric; empty without one.
@@ -214,9 +214,10 @@ def headline(
     sentences: list[str] = []
     for check in grounds[:_MAX_GROUNDS]:
         text = check.summary
-        # Its summary is a move like any other.
+        # Where nearly everything is lost on too few cases for a test, the summary shows a drop like
+        # any other.
         if check.ground is Ground.ALL_OF_FEW_LOST:
-            text = check.reason  # it alone says that next to nothing is left
+            text = check.reason  # only the reason says that next to nothing is left
         sentences.append(f"{check.label} {text}")
     text = "; ".join(sentences)
     text += _further_count(grounds)
@@ -307,7 +308,8 @@ def _open_drop_text(check: GateCheck) -> str:
     if check.is_warning:
         text += _interval_text(drop, check.unit)
         text += f", more than the tolerated {figure(drop.tolerance, check.unit)}"
-        # The interval says all; else that it can never be shown.
+        # Where a drop can be shown at all, the interval says enough; else the text says that these
+        # cases can never show it.
         if drop.can_show:
             return text
         return f"{text}, which {independent(drop)} can never show"
@@ -322,7 +324,7 @@ def _open_drop_text(check: GateCheck) -> str:
 def _detectable_losses(checks: Sequence[GateCheck]) -> str:
     """The losses that the cases of a gate would have shown, at the end of a headline that passed.
 
-    That no loss was seen says little of a set that could not have shown one.
+    "No loss was seen" says little of a set of cases too small to show one.
     """
     losses: list[str] = []
     for check in checks:
@@ -343,7 +345,7 @@ def _detectable_losses(checks: Sequence[GateCheck]) -> str:
 def _summary_text(check: GateCheck, least: int) -> str:
     """The summary of a check, without what its numbers show: such as ``down .02 from .81 to .79``.
 
-    That nothing was measured is said first, because such a check has no figure to word.
+    A check of which nothing was measured comes first, because it has no figure to word.
     """
     ground = check.ground
     observed = check.observed
@@ -408,9 +410,9 @@ def _movement_text(check: GateCheck, drop: Drop) -> str:
 
     Figures that are equal are worded as such, not as a change of zero.
     """
-    # Only what was measured before counts, not all cases.
     if check.ground is Ground.HALVED and check.kind is CheckKind.COVERAGE:
-        # What was measured fell to less than half: the two counts say that better than shares.
+        # Less than half of what the baseline measured is measured now: the two counts say that
+        # better than shares of all cases.
         measured_before = round(drop.before * drop.cases)
         measured_now = round(drop.after * drop.cases)
         counts = f"{measured_now:,} of {cases(measured_before)}"
@@ -424,7 +426,7 @@ def _movement_text(check: GateCheck, drop: Drop) -> str:
 def _trend_text(trend: MainTrend) -> str:
     """The levels between which main's runs went, in words, with their number and first date.
 
-    It is the summary of a check of main's drift.
+    The text is the summary of a check of main's drift.
     """
     runs = counted(trend.runs, "run")
     start = figure(trend.start)
@@ -439,7 +441,7 @@ def _trend_text(trend: MainTrend) -> str:
 def _lost_cases_text(check: GateCheck) -> str:
     """How many of the cases that must pass were lost, and which: the summary of that check.
 
-    It names the first lost cases, so that a reader can look at them.
+    The text names the first lost cases, so that a reader can look at them.
     """
     text = f"{len(check.lost):,} of {cases(check.cases)} lost"
     if check.lost:
@@ -455,7 +457,7 @@ def _lost_cases_text(check: GateCheck) -> str:
 def _lost_case(change: CaseChange) -> str:
     """A lost case that must pass, in words: its id, and its metric's value now and before.
 
-    A case that is missing from the run has no value: it says so.
+    Of a case that is missing from the run, which has no value, the text says so.
     """
     if not change.metric:
         return f"{change.id} (not in this run)"
@@ -478,7 +480,7 @@ def _evidence_text(check: GateCheck) -> str:
     """
     drop = check.drop
     ground = check.ground
-    # Such a check has no figure, or too few cases for one.
+    # On these grounds a check has no figure, or too few cases for one.
     if ground in (Ground.TOO_FEW_CASES, Ground.NOTHING_MEASURED, Ground.NOT_STORED):
         return ""  # nothing was seen that could show anything
     if ground is Ground.HARDLY_MEASURED:
@@ -503,7 +505,8 @@ def _evidence_text(check: GateCheck) -> str:
 def _pairing_text(drop: Drop) -> str:
     """The number of cases that a drop's two means are of, where a run measured others as well.
 
-    Without it a reader would look for these means in the reports, which have those of all cases.
+    Without that number a reader would look for these means in the reports, which have the means of
+    all cases.
     """
     unpaired: list[str] = []
     if drop.cases_only_before:
@@ -601,7 +604,7 @@ def _drift_text(check: GateCheck, trend: MainTrend) -> str:
 def again_text(check: GateCheck) -> str:
     """The outcome of asking both systems again, in words; empty where they were not asked.
 
-    It gives the size and the p-value of the second asking, which decided the check.
+    The text gives the size and the p-value of the second asking, which decided the check.
     """
     settled = check.settled
     if settled is None or settled.drop is None:

@@ -74,7 +74,8 @@ class Answer:
 def _error_in(body: str) -> dict[str, Any]:
     """The innermost object ``error`` of a body; empty where there is none.
 
-    Google wraps it into a list; gateways put a provider's whole body into their message.
+    Google wraps the object into a list. Gateways put a provider's whole body, as JSON, into the
+    message of an error of their own: then the provider's error is looked for in that message.
     """
     try:
         # Not strict: raw line breaks within strings are taken. Deep nesting raises RecursionError.
@@ -169,7 +170,8 @@ _COST_HEADER = "x-litellm-response-cost"
 def decoded(answer: Answer) -> Mapping[str, Any]:
     """The JSON object of an endpoint's answer, with the cost from a header of LiteLLM's proxy.
 
-    There `reported_cost` finds it, as where the endpoint itself put it. A cost in the body stays.
+    The header's cost is put where an endpoint itself reports one, for `reported_cost` to find. A
+    cost that the body has stays.
     """
     try:
         # Not strict: raw line breaks within strings are taken.
@@ -290,7 +292,7 @@ def reported_cost(body: Mapping[str, Any]) -> Decimal | None:
     usage = _object_or_empty(body.get("usage"))
     cost = _amount_or_none(usage.get("cost"))
     # "Bring your own key": OpenRouter charges its fee alone, and the model's provider charges the
-    # owner of the key. What that is, it says beside the fee.
+    # owner of the key. OpenRouter states the provider's charge beside its own fee.
     has_own_key = usage.get("is_byok") is True
     if cost is None or not has_own_key:
         return cost
@@ -415,8 +417,8 @@ def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
     or time: an empty account that counts as a rate limit is waited for.
 
     Args:
-        has_answered: whether the endpoint answered any call well; then it has the model, and the
-            key is good.
+        has_answered: whether the endpoint answered any call well; if so, the endpoint has the
+            model, and the key is good.
     """
     status = answer.effective_status
     if status == 429 and limit_of(answer.message, None) is not None:
@@ -430,7 +432,7 @@ def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
             continue
         if not kind or says(kind).search(answer.body):
             return meaning
-    # Once a call was answered, key and address are good: then it is about this request alone.
+    # Once a call was answered, key and address are good: the refusal is about this request alone.
     if status in (403, 404, 405) and not has_answered:
         return Meaning.NO_ACCESS
     return Meaning.REJECTED
@@ -525,7 +527,7 @@ class Limit(NamedTuple):
 def _stated_number(text: str, kind: str) -> int | None:
     """The number of tokens that an endpoint's error states of a kind; None where it states none.
 
-    It says by how much a prompt is too long.
+    By this number the caller sees by how much a prompt is too long.
 
     Args:
         kind: a row of ``said.toml``, such as ``limit``: each has several wordings, and the number

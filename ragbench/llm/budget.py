@@ -82,8 +82,8 @@ class Receipt(Record):
     def of(cls, receipts: Iterable[Receipt]) -> Receipt:
         """Several receipts as one.
 
-        It has the lines of all of them by purpose and model, and names each origin of prices once.
-        A run's command has one receipt a client; its users read one table. Lines of the same
+        The one receipt has all their lines by purpose and model, and names each origin of prices
+        once. A run's command has one receipt a client; its users read one table. Lines of the same
         purpose and model stay apart.
         """
         lines: list[ReceiptLine] = []
@@ -115,7 +115,7 @@ class Receipt(Record):
     def unconfirmed(self) -> Decimal | None:
         """The most that all lost answers of the receipt may have cost.
 
-        It is None where that is not known. A lost answer is one that never came, or came without
+        None where that amount is not known. A lost answer is one that never came, or came without
         its tokens: its endpoint may bill it.
         """
         return total(line.unconfirmed for line in self.lines)
@@ -163,7 +163,8 @@ class Ledger:
         self._book = book
         """Where each event is written, too; None where nothing is kept."""
         self._origin: str | None = None
-        """Where the price comes from that costs are reckoned by, once there is a cost."""
+        """Where the price comes from that costs are reckoned by, as receipts name it; None until an
+        event says so."""
         self._answered: Counter[tuple[str, str]] = Counter()
         """How many requests were answered, by purpose and model."""
         self._lines: dict[tuple[str, str], ReceiptLine] = {}
@@ -174,8 +175,8 @@ class Ledger:
     def request(self, purpose: str, model: str, *, most: Decimal | None = None) -> int:
         """Books that a request is sent which costs ``most`` at most; gives the request's number.
 
-        `answered` or `ended` closes it by that number. It is in the book before it is sent: a
-        command that is killed in between still shows it.
+        `answered` or `ended` closes the request by that number. The request is in the run's book
+        before it is sent: the book of a command that is killed in between still shows it.
         """
         number = next(_NUMBERS)
         # Before the first request, so that the receipt of a killed command names its price, too.
@@ -192,7 +193,7 @@ class Ledger:
             number: of the request, as `request` gave it.
             cost: in US dollars; None where neither the endpoint nor a price gives it.
         """
-        # In the order in which `add` unpacks them; it is stored, too.
+        # In the order in which `add` unpacks them; books on disk have the same order.
         tokens = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
         # Costs that the endpoint reports need an origin: a receipt without one shows no currency.
         if self._price is None and cost is not None and self._origin is None:
@@ -236,7 +237,7 @@ class Ledger:
         """A line with what its lost requests may have cost, by the mean of the answered ones.
 
         An endpoint may bill a request whose answer never came. The estimate is never above the most
-        that it can have cost, and None where nothing was answered to go by.
+        that lost requests can have cost, and None where no request was answered to go by.
         """
         answered = self._answered[line.purpose, line.model]
         lost = line.unconfirmed_requests
@@ -301,8 +302,8 @@ class Ledger:
     def cut_off(self) -> int:
         """Ends all requests in flight, since their command was killed; gives their number.
 
-        They may have been billed, and count so: the endpoint may have gone on without anybody to
-        answer.
+        Each request counts as one that may be billed: its endpoint may have gone on without anybody
+        to answer.
         """
         numbers = list(self._open)
         for number in numbers:
@@ -342,7 +343,7 @@ class CallBook:
         self._file: int | None = None
         """The open file's descriptor; None before the first event and after the end."""
         self.spent_before = Decimal(0)
-        """What earlier commands of the run spent, or may have spent; known when it is open."""
+        """What earlier commands of the run spent, or may have spent; 0 until the book is opened."""
 
     def open(self) -> None:
         """Begins the command's book of calls, where it has not begun.
@@ -367,8 +368,8 @@ class CallBook:
                         receipts, earlier.receipt(), ended="killed", in_flight=in_flight
                     )
                 self.spent_before = _spent_by_receipts(receipts)
-                # Emptied only now: killed before, the book counts twice, and nothing it paid is
-                # lost.
+                # The old book is emptied only now: if this process is killed before that, its costs
+                # count twice at the next opening, which is better than lost.
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
                 self._file = os.open(calls, flags, 0o600)
             except OSError as error:
@@ -381,8 +382,9 @@ class CallBook:
         events.
         """
         with self._lock:
-            # An answer or an end ("a", "e") opens no book: that of its request is closed where it
-            # comes after the end of the command.
+            # An answer or an end ("a", "e") opens no book: where it comes after the end of the
+            # command, the book that has its request is closed, and a new one would lack the
+            # request.
             if event[0] in "psq":
                 self.open()
             if self._file is not None:
@@ -448,10 +450,10 @@ def _json_lines(path: Path) -> Iterator[Any]:
 def _spent_by_receipts(path: Path) -> Decimal:
     """The sum that all commands of a run spent, or may have spent, by its receipts.
 
-    It is what the cap of a run counts from, so lost answers count as well, at the most that they
-    may have cost ("unconfirmed"): their endpoint may bill them. An amount that is not known is
-    null, and counts as 0. So does a line that is no receipt: it says no amount, and one that was
-    cut or edited must not keep every later command of the run from asking.
+    The cap of a run counts from this sum, so lost answers count as well, at the most that they may
+    have cost ("unconfirmed"): their endpoint may bill them. An amount that is not known is null,
+    and counts as 0. So does a line that is no receipt: a line that was cut or edited must not keep
+    every later command of the run from asking.
     """
     spent = Decimal(0)
     for receipt in _json_lines(path):
@@ -497,15 +499,18 @@ class Budget:
         self.run_limit = run_limit
         """The most that all commands of a run may spend together; None for no limit."""
         self.book: CallBook | None = None
-        """The run's, which knows what its earlier commands spent; None outside of a run."""
+        """The run's book of calls, which knows what earlier commands of the run spent; None outside
+        of a run."""
         self.spent = Decimal(0)
-        """What requests that are over cost, those included whose cost was never reported."""
+        """What all requests that are over cost; of one whose cost was not reported and that may be
+        billed, the most that it can have cost."""
         self.reserved = Decimal(0)
-        """Set aside for requests in flight."""
+        """The money set aside for requests in flight."""
         self._lock = threading.Lock()
-        """Over the amounts and the waiting calls: loops in several threads book at once."""
+        """Guards the amounts and the waiting calls: loops in several threads book at once."""
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
-        """Calls that wait for money to come back, each as its loop and the event that says so."""
+        """Calls that wait for money to come back, each as its event loop and the event that is set
+        when some has."""
 
     @property
     def is_capped(self) -> bool:
@@ -519,7 +524,7 @@ class Budget:
     def left(self) -> Decimal | None:
         """The money that may still be spent, including that set aside for requests.
 
-        It is None without a limit. Where little is left, answers are given less room
+        None where there is no limit. Where little is left, answers are given less room
         (`Caller.affordable`).
         """
         amounts_left = [limit - spent for _, limit, spent in self._limits_in_force()]
@@ -528,7 +533,8 @@ class Budget:
     def _limits_in_force(self) -> list[tuple[str, Decimal, Decimal]]:
         """The limits that are set, as (words for an error, limit, spent so far).
 
-        It is empty without limits. `_set_aside` compares each with the next request's highest cost.
+        The list is empty where none is set. `_set_aside` compares each limit with the next
+        request's highest cost.
         """
         caps: list[tuple[str, Decimal, Decimal]] = []
         if self.limit is not None:
@@ -544,8 +550,8 @@ class Budget:
     async def reserve(self, amount: Decimal) -> None:
         """Sets the most that a request can cost aside before it is sent, to keep all caps.
 
-        Where requests in flight may give some of their money back, it waits for them. Raises
-        `LLMBudgetError` where that cannot help.
+        Where there is too little money now, the call waits for requests in flight, which may cost
+        less than was set aside for them. Raises `LLMBudgetError` where waiting cannot help.
         """
         while True:
             money_came_back = self._set_aside(amount)
@@ -566,8 +572,8 @@ class Budget:
         with self._lock:
             fits = True
             for subject, limit, spent in self._limits_in_force():
-                # Waiting gives back what is in flight, never what is spent: so this cannot fit any
-                # more.
+                # Waiting gives back money set aside, never money spent: so this request cannot fit
+                # any more.
                 if spent + amount > limit:
                     raise LLMBudgetError(
                         f"{subject} is capped at {limit:f}; {spent:.6f} is spent, and the next "
@@ -631,7 +637,7 @@ def price_for(endpoint: Endpoint) -> Price | None:
 def _price_table() -> dict[str, dict[str, Price]]:
     """The list prices that come with ragbench, by host and model.
 
-    Each price has its date as its origin, which receipts name: prices change.
+    Each price has the list's date as its origin, which receipts name: prices change.
     """
     content = get_data("ragbench.llm", "prices.json") or b""
     prices_by_host: dict[str, Any] = {}

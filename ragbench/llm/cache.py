@@ -38,7 +38,7 @@ _MARKS = f"PRAGMA application_id={_APPLICATION}; PRAGMA user_version={_VERSION};
 def _table_statements() -> str:
     """The SQL statements that make the tables of a cache.
 
-    They are the format of users' files: another form needs another `_VERSION`.
+    The tables are the format of users' files: another form needs another `_VERSION`.
     """
     return (get_data("ragbench.llm", "cache.sql") or b"").decode()
 
@@ -90,8 +90,8 @@ def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
 def guarded(path: Path) -> Reading:
     """A context in which a cache's file is used.
 
-    Whatever SQLite raises becomes one `LLMCacheError`. Its text names the file and the next step; a
-    damaged file can raise nearly anything.
+    Whatever SQLite raises in it becomes an `LLMCacheError` whose text names the file and the next
+    step: a damaged file can raise nearly anything.
     """
     return Reading(partial(_no_cache, path))
 
@@ -99,8 +99,8 @@ def guarded(path: Path) -> Reading:
 def _no_cache(path: Path, error: Exception) -> LLMCacheError:
     """The error of a cache whose file is damaged, or that the system does not let us use.
 
-    It tells a file of something else from a full disk or a lack of rights, since only the first is
-    mended by deleting the file.
+    The error's text tells a damaged file from a full disk or a lack of rights, since only the first
+    is mended by deleting the file.
     """
     if is_of_the_system(error):
         return LLMCacheError(f"the cache {path} cannot be used: {words_of(error)}")
@@ -169,9 +169,10 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         self._max_bytes = max_bytes
         self._today = today
         self._db: sqlite3.Connection = connect(path, must_exist=must_exist)
-        """One connection, which serves the thread of this object alone."""
+        """The connection to the cache's file, for the thread that made this object alone."""
         self._stored = 0
-        """Answers that this object stored: `put` trims by it, and `close` only after any."""
+        """How many answers this object stored: `put` trims the cache after every `_CHECKED_EVERY`,
+        `close` only if there were any."""
 
     def __exit__(self, *_: object) -> None:
         """Closes the cache's file, also after an error: the answers in it are paid for.
@@ -207,7 +208,7 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
     def get(self, key: bytes) -> Reply[str] | None:
         """The kept answer to a question, with the cost its endpoint reported.
 
-        It is None without an answer. The question's key is made by `cache_key`. That the answer was
+        None where no answer is kept. The question's key is made by `cache_key`. That the answer was
         used is noted at most once a day.
         """
         # One row or none: a key has one answer.
@@ -227,8 +228,8 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
     def put(self, reply: Reply[Any], *, judge: str, model: str, purpose: str) -> None:
         """Keeps an answer that was paid for.
 
-        It is on disk when this returns, even if the process dies. Credentials in it are hidden.
-        Every `_CHECKED_EVERY` answers the cache is trimmed to its size.
+        The answer is on disk when this returns, even if the process dies then. Credentials in it
+        are hidden. Every `_CHECKED_EVERY` answers the cache is trimmed to its size.
 
         Args:
             judge: the fingerprint of the endpoint that answered.
@@ -255,6 +256,9 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
 
         A dialect is what an endpoint was found to understand, such as its way of asking for JSON:
         the next command need not find it out again by rejected requests.
+
+        Args:
+            judge: the short name of endpoint and model; see `Endpoint.place`.
         """
         with guarded(self.path):
             # Caches made by older versions lack the table.
@@ -380,7 +384,8 @@ def cache_key(
 ) -> bytes:
     """The key of a cached answer: a digest of everything that the answer depends on.
 
-    Any change of its parts makes all answers in users' caches unknown, so they are bought again.
+    Any change of the key's parts makes all answers in users' caches unknown, so that they are
+    bought again.
 
     Args:
         identity: of the endpoint; see `Endpoint.identity`.

@@ -129,13 +129,13 @@ class Caller:
             check_cap(endpoint)
         self.endpoint = endpoint
         self.price = price_for(endpoint)
-        """What its tokens cost; None when that is not known."""
+        """What the endpoint's tokens cost; None when that is not known."""
         self.cache = options.get("cache")
         self.clock = options.get("clock") or Clock()
         """The time of the event loop, and whether the user has stopped the run."""
         book = None if budget is None else budget.book
         self.ledger = Ledger(self.price, book)
-        """What every call took; receipts are made of it."""
+        """The tokens and costs of every call, from which receipts are made."""
         self._limits = options.get("limits") or CallLimits()
         self.concurrency = Concurrency(self._limits.concurrency, self.clock)
         """The slots for requests, which all calls share."""
@@ -147,7 +147,8 @@ class Caller:
         self._where = f"{endpoint.model} at {endpoint.base_url}"
         """The model and its address, for messages."""
         self.circuit = Circuit(self.clock, where=self._where)
-        """Whether calls may be made at all: it opens once there is no hope."""
+        """Whether calls may be made at all: an open circuit, once there is no hope of an answer,
+        stops them."""
         self.rates: dict[str, int] = {}
         """What the endpoint says of its limits in its headers, such as ``limit-tokens``."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -181,14 +182,14 @@ class Caller:
     def receipt(self) -> Receipt:
         """The receipt of all calls to the endpoint so far: requests, tokens and costs.
 
-        It stays available after the client is closed: commands print it at their end.
+        A closed client still gives its receipt: commands print it at their end.
         """
         return self.ledger.receipt()
 
     def check_open(self) -> None:
         """Raises unless the client was opened in the event loop that asks now.
 
-        Its connections and locks belong to one loop: in another one, calls would hang.
+        The client's connections and locks belong to one loop: in another one, calls would hang.
         """
         if self._loop is None or self._loop is not asyncio.get_running_loop():
             raise RuntimeError("open the client with 'async with' in the event loop that asks")
@@ -196,8 +197,9 @@ class Caller:
     def affordable(self, payload: Mapping[str, Any], longest: int, needed: int) -> int:
         """The tokens that an answer may have: all, or near a cap on costs no more than it needs.
 
-        A cap sets aside the most that a request can cost, so that a long limit of length would stop
-        calls that cost little. The cap itself holds as strictly as before.
+        A cap sets aside the most that a request can cost, by the longest answer allowed: near the
+        cap, a long limit of length would stop calls that in truth cost little. The cap itself is
+        kept either way.
 
         Args:
             payload: the request's body, whose prompt counts as well.
@@ -280,7 +282,7 @@ class Caller:
         except TimeoutError:
             raise LLMDeadlineError(_TIME_IS_OVER.format(self._where)) from None
         except LLMError as error:
-            # An error from within keeps the count that it came with.
+            # An error that counts its attempts already keeps that count.
             error.attempts = error.attempts or question.attempts
             raise
 
@@ -357,7 +359,7 @@ class Caller:
             self.circuit.open(error)
             return error
         rejected = RejectedError(f"{where} rejects this request: {detail}", status=status)
-        # `LLMClient` reads from it how the request can be put another way.
+        # `LLMClient` reads from this body how the request can be put another way.
         rejected.body = sent.text
         return rejected
 
@@ -366,22 +368,22 @@ class Caller:
     ) -> Sent:
         """Sends one request, and books what it cost in the ledger and in the budget.
 
-        Money is set aside before it is sent and settled however it ends: the cap holds for calls at
-        once. The order here is what makes the books right when a process is killed or a call
-        cancelled.
+        Money is set aside before the request is sent and settled however it ends: so a cap holds
+        also for calls that are made at once. The order here is what makes the books right when a
+        process is killed or a call cancelled.
 
         Args:
-            highest_cost: the most that it can cost; None where nobody knows.
+            highest_cost: the most that the request can cost; None where that is not known.
         """
         budget = self._budget
         reserved = highest_cost or Decimal(0)
         if budget is not None:
             await budget.reserve(reserved)
         cost = Decimal(0)
-        in_flight = None  # the request's number, while it is
+        in_flight = None  # the request's number, while the request is in flight
         try:
             async with self.concurrency.slot() as epoch:
-                self.circuit.check()  # it may have opened while this stood in line
+                self.circuit.check()  # may have opened while this call waited for its slot
                 self.clock.check()
                 cost = reserved  # until something better is known
                 model = self.endpoint.model
@@ -389,7 +391,7 @@ class Caller:
                 in_flight = number
                 sent = await self._exchange(path, payload)
                 in_flight = None
-                # Before anything else happens: a process that is killed now has it in its book.
+                # Before anything else: then a process that is killed has the answer in its book.
                 cost = self._book_request(number, sent, reserved)
                 self._adjust_concurrency(epoch, sent)
         finally:
@@ -467,7 +469,8 @@ class Caller:
     def _book_request(self, number: int, sent: Sent, highest_cost: Decimal) -> Decimal:
         """Books a request that is over in the ledger, and gives what it is taken to have cost.
 
-        That is the most that it can have cost where it may be billed and nobody says how much.
+        Where the endpoint may bill the request and reports neither tokens nor a cost, it is taken
+        to have cost the most that it can.
         """
         body = sent.body or {}
         # An error has no body here: it reports neither tokens nor a cost.

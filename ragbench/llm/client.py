@@ -104,7 +104,8 @@ class LLMClient(Caller):
         budget = options.get("budget")
         is_capped = budget is not None and budget.is_capped
         self.dialect = Dialect(endpoint, must_limit=is_capped)
-        """What the endpoint understands: requests are made by it."""
+        """What the endpoint understands, such as its way of asking for JSON: requests are put into
+        this form."""
         self._reading = Reading(self._where, self.dialect, self._ask_plainly)
         """Whether prompts are read whole: each answer's count of tokens is looked at."""
         self._longest_answer = 0
@@ -112,7 +113,7 @@ class LLMClient(Caller):
         self._stored_dialect = self.dialect.learned
         """What was learned of the endpoint and is in the cache already."""
         self._judge = endpoint.fingerprint()
-        """Stored beside each answer in the cache."""
+        """The digest of the endpoint's settings, stored beside each answer in the cache."""
         self._place = endpoint.place()
         """The name under which the cache stores what was learned of the endpoint."""
         self._in_flight: dict[bytes, _InFlight] = {}
@@ -123,8 +124,8 @@ class LLMClient(Caller):
     async def __aenter__(self) -> Self:
         """Opens the client, and takes over what earlier commands learned of the endpoint.
 
-        So the first question is asked in a form that the endpoint takes. What an older version
-        stored in another form is ignored, and found out anew.
+        Knowing what the endpoint takes, the client asks its first question in such a form. What an
+        older version stored in another form is ignored, and found out anew.
         """
         await super().__aenter__()
         stored = None
@@ -265,7 +266,7 @@ class LLMClient(Caller):
                     self._stored_dialect = learned
                     self.cache.keep_dialect(self._place, msgspec.json.encode(learned))
             except LLMCacheError as error:
-                # This answer is paid for and is given; no other is bought.
+                # This answer is paid for and is given; from now on `ask` buys no other.
                 self._cache_error = error
         return self._with_cost(reply)
 
@@ -295,7 +296,8 @@ class LLMClient(Caller):
             text = await self._answer_text(messages, question)
         objection = _CORRECTION_REQUEST.format(problem=shortened(problem, _SHOWN))
         if question.mode is StructuredOutput.JSON_SCHEMA:
-            # So far the schema was beside the messages alone: the model may not have seen it.
+            # So far the schema was a field of the request alone, in no message: the model may not
+            # have seen it.
             objection += f"\n\n{schema_text(schema.definition)}"
         answer = Message(role="assistant", content=text)
         conversation = [*messages, answer, Message(role="user", content=objection)]
@@ -340,28 +342,30 @@ class LLMClient(Caller):
                 completion = await self._ask_once(payload, question, limit)
             except RejectedError as error:
                 first_rejection = first_rejection or error
-                # Groq rejects what a model held to JSON said in vain, and sends it along: it is
-                # read like any answer, or the model corrects it
-                # (https://console.groq.com/docs/errors).
+                # Groq rejects a model's answer that is not the JSON asked for, and sends the answer
+                # along in the error: it is read like any other, which the model may have to
+                # correct (https://console.groq.com/docs/errors).
                 details = Answer(status=400, headers={}, body=error.body).error
                 if details.get("code") == "json_validate_failed":
                     return str(details.get("failed_generation") or details.get("message"))
-                # Another call may have found something out meanwhile.
+                # Another call may have learned meanwhile how the endpoint is to be asked: then the
+                # request is sent again in that form.
                 fits_now = self._has_room(error, limit, question)
                 has_changed = fits_now or dialect.learned is not before
                 if not has_changed and not self._can_adapt(error, payload, question, left_out):
                     # What was left out did not help: the next question has it again.
                     dialect.forgets(left_out)
-                    # The first rejection is told: later ones may be about what was left out.
+                    # The user sees the first rejection: later ones may be about what was left out.
                     raise first_rejection from None
             except LLMTruncatedError as error:
                 if limit is not None and limit < (longest or 0):
-                    # It was cut for its cost, not for want of room: it gets more.
+                    # The answer was cut by a limit that saves costs, not for want of room: the next
+                    # attempt gets more.
                     question.needed = _MARGIN * limit
                 elif not error.reasoned:
                     raise _error_of_long_prompt(error, longest, dialect.longest) from None
                 elif dialect.learned is before and before.reasons:
-                    raise  # it had room for its thoughts already
+                    raise  # the model had room for its thoughts already
                 else:
                     # A model that thinks gets more room.
                     dialect.learn(reasons=True)
@@ -394,7 +398,7 @@ class LLMClient(Caller):
     ) -> int:
         """The tokens that an answer may have: all, or only what it needs where room is scarce.
 
-        It is scarce where little is left of a budget, as the most that a request can cost is set
+        Room is scarce where little is left of a budget, as the most that a request can cost is set
         aside for it (`affordable`), and where the endpoint takes few tokens in a minute.
 
         Args:
@@ -425,7 +429,7 @@ class LLMClient(Caller):
         What the rejection teaches is learned by the dialect, for all later questions.
 
         Args:
-            left_out: gets the parameter that is left out for it.
+            left_out: a list that gets the parameter which requests leave out from now on.
         """
         status = error.status or 0
         # A parameter first: without one the answer changes less than with a weaker call for JSON.
@@ -446,13 +450,13 @@ class LLMClient(Caller):
     ) -> bool:
         """Whether a shorter answer fits beside the prompt, as a rejection says.
 
-        It sets the room of the question, which is then asked again.
+        If so, the question's room is set to that length, and the caller sends the question again.
 
         Args:
             answer_limit: tokens that the rejected request allowed its answer.
 
         Raises:
-            LLMRequestError: no answer of any use does.
+            LLMRequestError: no answer of any use fits beside the prompt.
         """
         limit = limit_of(error.body, answer_limit)
         if limit is None:
@@ -483,8 +487,8 @@ class LLMClient(Caller):
     async def _ask_plainly(self, messages: Sequence[Message]) -> str:
         """The text of an answer that is neither checked nor kept.
 
-        It is asked to see whether prompts are read whole. Hidden codes are asked for this way
-        (`Reading`); a check of this call would start another one.
+        `Reading` asks in this way for codes hidden in a long prompt, to see whether the endpoint
+        reads prompts whole. A check of this call, too, would start another such question.
         """
         longest = self.dialect.longest_beside(messages)
         payload = self.dialect.payload(messages, None, StructuredOutput.NONE, longest)
@@ -522,8 +526,8 @@ class LLMClient(Caller):
     def _cached_reply(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:
         """The reply that the cache has to a question.
 
-        It is None where the cache has none, or where it fails its check. It is checked again: the
-        check is no part of the key, and may be stricter by now.
+        None where the cache has no reply, or one that its schema does not accept. Stored answers
+        are checked again because the check is no part of the key, and may be stricter by now.
         """
         reply = None if self.cache is None else self.cache.get(key)
         if reply is None:
@@ -592,8 +596,7 @@ class EmbeddingClient(Caller):
     def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
         """Takes what `Caller` takes, and works out the model's part of all cache keys.
 
-        It is a part of each vector's cache key: other fields make the vectors in users' caches
-        unknown.
+        With other fields in that part, the vectors in users' caches would not be found.
         """
         super().__init__(endpoint, **options)
         # What a vector depends on; the other settings, such as temperature, are for chat alone.

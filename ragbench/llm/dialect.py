@@ -79,17 +79,19 @@ class Dialect:
         self._endpoint = endpoint
         self._must_limit = must_limit
         self._fixed: StructuredOutput | None = None
-        """The way of asking for JSON that the user chose."""
+        """The way of asking for JSON that the user chose; None where it is to be found out."""
         if endpoint.structured is not StructuredOutput.AUTO:
             self._fixed = endpoint.structured
         self.structured = self._fixed or _LADDER[0]
         """The way of asking for JSON that calls start with."""
         self._ignored: Counter[StructuredOutput] = Counter()
-        """How many answers were not as asked, by the way of asking."""
+        """How many answers lacked the structure asked for, by the way of asking for JSON."""
         self._tokens_a_byte = _TOKENS_A_BYTE
-        """The most that a prompt was found to have: `longest_beside` estimates by it."""
+        """The highest count of tokens per byte seen in a prompt: by it `longest_beside` estimates
+        the length of others."""
         self.learned = Learned(reasons=endpoint.reasoning_effort not in (None, "none"))
-        """Another object with everything that is learned."""
+        """What was learned of the endpoint so far; a new object with every change, so that callers
+        can see a change by ``is``."""
 
     @property
     def mode_is_known(self) -> bool:
@@ -119,8 +121,8 @@ class Dialect:
     def longest_beside(self, messages: Sequence[Message]) -> int | None:
         """The longest answer that fits beside a prompt in the model's context.
 
-        It is None without a limit. The prompt's length in tokens is an estimate from its bytes (see
-        `learn_prompt_size`).
+        None where answers have no limit. The prompt's length in tokens is an estimate from its
+        bytes (see `learn_prompt_size`).
         """
         longest = self.longest
         room = self.learned.room
@@ -128,7 +130,8 @@ class Dialect:
             return longest
         prompt = round(self._tokens_a_byte * _byte_count(messages))
         room_for_answer = room - prompt - SPARE
-        # Near the limit it is asked for all: a rejection costs nothing, and says what is left.
+        # Where the prompt nearly fills the context, the full length is asked for: a rejection costs
+        # nothing, and says how much is left.
         if room_for_answer < _NARROW:
             return longest
         return min(longest, room_for_answer)
@@ -136,9 +139,9 @@ class Dialect:
     def learn_prompt_size(self, messages: Sequence[Message], tokens: int) -> None:
         """Adjusts the estimate of tokens per byte of a prompt to the endpoint's count.
 
-        It only rises: some endpoints report fewer tokens than a prompt has, such as those that
-        were not in their cache, and a prompt that is longer than estimated costs a rejection, one
-        that is shorter only some room for the answer.
+        The estimate only rises. Some endpoints report fewer tokens than a prompt has, such as only
+        those that were not in their cache. And a prompt that is longer than estimated costs a
+        rejection, one that is shorter only some room for the answer.
         """
         size = _byte_count(messages)
         if size >= _MEASURABLE:
@@ -165,7 +168,8 @@ class Dialect:
     ) -> dict[str, Any]:
         """The JSON body of a chat request, in the form that this endpoint understands.
 
-        Parameters that it refused are left out. The form is part of what answers depend on.
+        Parameters that the endpoint refused before are left out. The form is part of what answers
+        depend on.
 
         Args:
             schema: of the JSON that is wanted; None for a text.
@@ -192,7 +196,7 @@ class Dialect:
             }
             body["response_format"] = {"type": "json_schema", "json_schema": named_schema}
             return body
-        # All other endpoints read the schema in the prompt.
+        # In all other ways of asking for JSON, the prompt has the schema.
         chat[-1]["content"] += f"\n\n{schema_text(schema)}"
         if mode is StructuredOutput.JSON_OBJECT_SCHEMA:
             body["response_format"] = {"type": "json_object", "schema": schema}
@@ -207,7 +211,7 @@ class Dialect:
 
         Endpoints differ in the field that demands JSON; the ways are tried from the strictest on.
 
-        It is None when the rejection has another reason, or no way is left.
+        None when the rejection has another reason, or no way is left.
         """
         if self._fixed is not None or mode is StructuredOutput.NONE:
             return None
@@ -216,7 +220,8 @@ class Dialect:
             return self.structured  # another call has found it out meanwhile
         is_about_format = says("about_format").search(text) is not None
         if status < 500:
-            # While no way is known to work, any refusal of a request's form may be about this one.
+            # While no way is known to work, any refusal of a request's form may be about the way of
+            # asking for JSON.
             may_be_about_format = is_about_format or not self.mode_is_known
             is_about_format = status in _REJECTING and may_be_about_format
         return _next_weaker(mode) if is_about_format else None
@@ -227,7 +232,7 @@ class Dialect:
         An endpoint that takes a request for JSON has not said that it follows it: some drop the
         field without a word. Nobody knows until an answer is as asked.
 
-        It is None when the way is known to work, or none is left: then it was the model that erred.
+        None when the way is known to work, or none is left: then it was the model that erred.
         """
         if self._fixed is not None or mode is StructuredOutput.NONE:
             return None
@@ -243,8 +248,8 @@ class Dialect:
     def confirmed(self, mode: StructuredOutput) -> None:
         """Notes that an answer asked for in this way has the structure: then the way is kept.
 
-        A single odd answer proves nothing against the stronger way that it was asked for in before:
-        that is left for good when it has failed twice.
+        A single odd answer proves nothing against the stronger way that was tried before: that way
+        is left for good only when it has failed twice.
         """
         if self.mode_is_known:
             return
@@ -264,20 +269,21 @@ class Dialect:
             return None
         learned = self.learned
         if learned.token_limit != _NEWER_LIMIT and _LIMIT in sent and _NEWER_LIMIT in body:
-            # Only models that think demand the newer name: it counts what they think.
+            # Only models that think demand the newer field, which counts their thoughts, too.
             self.learn(token_limit=_NEWER_LIMIT, reasons=True)
             return _LIMIT
         answer = Answer(status=status, headers={}, body=body)
         name = _named_parameter(answer, sent)
         if name is None:
             return None
-        # Cut: it is kept in the cache and printed in reports.
+        # Cut short, since the reason is kept in the cache and printed in reports.
         reason = mask_text(answer.message)[:300]
         if name in (_LIMIT, _NEWER_LIMIT):
             limit = int(sent[name])
             name = _LIMIT  # what is learned of a limit holds under both of its names
             numbers = [int(digits) for digits in _NUMBER.findall(reason)]
-            # "must be at most 4096, not 8192": the largest number below ours is what it allows.
+            # "must be at most 4096, not 8192": the largest number below the limit that was sent is
+            # what the endpoint allows.
             allowed = [number for number in numbers if number < limit]
             if allowed and learned.most_tokens is None:
                 self.learn(most_tokens=max(allowed))
@@ -285,7 +291,7 @@ class Dialect:
             # Without the field, a cap on costs could not be kept.
             if self._must_limit:
                 return None
-        # It was left out of this request already: the rejection is about something else.
+        # The parameter was left out of this request already: the rejection is about something else.
         if name in learned.not_sent:
             return None
         self.learn(not_sent={**learned.not_sent, name: reason})
@@ -329,8 +335,8 @@ def _byte_count(messages: Sequence[Message]) -> int:
 def schema_text(schema: Mapping[str, Any]) -> str:
     """The sentence that asks for JSON in a prompt, with the schema that the answer must follow.
 
-    It is for endpoints that have no field for a schema. The prompt is a part of what answers depend
-    on: other words may change scores.
+    Endpoints without a field for a schema get the sentence. The prompt is a part of what answers
+    depend on: other words may change scores.
     """
     return f"{_IN_PROMPT}{json.dumps(schema, ensure_ascii=False)}"
 
@@ -339,7 +345,7 @@ def _next_weaker(mode: StructuredOutput) -> StructuredOutput:
     """The next weaker way of asking for JSON.
 
     Ways are tried from the strictest on until one works. There is none below the weakest (to ask in
-    the prompt alone): callers stop there, and this would raise.
+    the prompt alone): callers stop at that one, for which this function would raise.
     """
     return _LADDER[_LADDER.index(mode) + 1]
 
@@ -404,9 +410,10 @@ class Marked:
     def __init__(self, words: int) -> None:
         """Writes a prompt of so many words with a code at its beginning, middle and end.
 
-        An endpoint that reads all of it can repeat the three codes. Between them lies filling text.
+        An endpoint that reads the whole prompt can repeat the three codes, between which lies
+        filling text.
         """
-        # Drawn by its length: every command hides the same codes in a prompt of that length.
+        # Seeded by the length: every command hides the same codes in a prompt of that length.
         draw = random.Random(words)
         # Two gaps lie between three codes: each gets half of the filling.
         self._codes = [f"{draw.randrange(10_000, 99_999)}" for _ in range(3)]
@@ -421,7 +428,7 @@ class Marked:
     def missing(self, answer: str) -> Sequence[int]:
         """The numbers (1 to 3) of the prompt's hidden codes that an answer lacks.
 
-        There are none if all was read.
+        None is missing where the endpoint read the whole prompt.
         """
         codes = enumerate(self._codes, start=1)
         return [number for number, code in codes if code not in answer]
@@ -454,18 +461,19 @@ class Reading:
 
         Args:
             where: the model and its address, for messages.
-            dialect: what was learned of the endpoint, this included.
+            dialect: keeps what was learned of the endpoint, how long a prompt it reads included.
             ask: asks for a text, without any check of its own.
         """
         self._where = where
         self._dialect = dialect
         self._ask = ask
         self._whole = 0
-        """Words up to which no more is asked in this command."""
+        """Words of the longest prompt tried out by this command: up to twice as many, no prompt is
+        tried again."""
         self._cut: int | None = None
-        """Words of a prompt that was read in part."""
+        """Words of the shortest prompt that was found to be cut; None where none was."""
         self._asking = asyncio.Lock()
-        """One trial at a time: other calls wait for its outcome."""
+        """Held by the call that tries a prompt out, while other calls wait for the outcome."""
 
     async def check(self, usage: Usage, fewest: int) -> None:
         """Raises `LLMPromptCutError` where an answer's token count shows that its prompt was cut.
@@ -496,7 +504,7 @@ class Reading:
         """Hides codes in a prompt as long as the doubtful one, and asks the model for them.
 
         A code that is missing shows that the endpoint cut the prompt. A model that does not find
-        them in a short prompt either shows nothing about the length; then a warning is given.
+        the codes in a short prompt either shows nothing about the length; then a warning is given.
         """
         marked = Marked(fewest)
         short = Marked(_SHORT)
@@ -538,7 +546,7 @@ def is_short(usage: Usage, fewest: int) -> bool:
     """
     if not usage.reported or not usage.prompt_tokens:
         return fewest >= _SILENT
-    # Some count what they had in their cache apart.
+    # Some endpoints count the tokens that they had in their cache apart from the others.
     read = usage.prompt_tokens + usage.cached_prompt_tokens
     missing = fewest - read
     return read < _CUT * fewest and missing >= _FEWEST_MISSING

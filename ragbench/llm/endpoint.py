@@ -81,7 +81,7 @@ class ApiKey(Record):
             elif self.file:
                 key = Path(self.file).expanduser().read_text("utf-8")
             else:
-                # What it prints to stderr may quote what it was given: that is not shown.
+                # What the program prints to stderr is not shown: it may quote its secret arguments.
                 process = subprocess.run(
                     self.command,
                     env=dict(environ),
@@ -99,7 +99,8 @@ class ApiKey(Record):
         key = key.strip()
         if not key:
             raise ConfigError(f"the {self} gives no API key: {reason}")
-        # Of anything else, such as an error page that a program printed, no header can be made.
+        # A key is sent in a header, which cannot hold other text, such as an error page that the
+        # program printed.
         is_word = key.isascii() and key.isprintable() and " " not in key
         if not is_word:
             raise ConfigError(f"{self} is not an API key: it must be one word in ASCII")
@@ -240,7 +241,8 @@ class Endpoint(Checked):
     def sent_headers(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The headers of a request, with the values of their environment variables.
 
-        They may be credentials: they go onto the wire only, never into a report or a cache key.
+        These values may be credentials: they go onto the wire only, never into a report or a cache
+        key.
         """
         value_of = partial(_value_of_variable, environ)
         headers: dict[str, str] = {}
@@ -273,9 +275,10 @@ class Endpoint(Checked):
     def place(self) -> str:
         """A short name of endpoint and model, whatever parameters they are asked with.
 
-        What was learned of an endpoint, such as refused parameters, is stored under it.
+        What was learned of an endpoint, such as refused parameters, is stored under this name.
         """
-        # Named one by one: a new field of the identity, such as headers, belongs to the place, too.
+        # Two fields are taken out by name: any other field of the identity, such as headers,
+        # belongs to the place.
         place = self.identity()
         for name in ("parameters", "structured"):
             del place[name]
@@ -285,7 +288,7 @@ class Endpoint(Checked):
 def _value_of_variable(environ: Mapping[str, str], variable: re.Match[str]) -> str:
     """The value of an environment variable that a header names, as in ``Bearer ${TOKEN}``.
 
-    It may be a credential: from now on it is hidden wherever a text is shown.
+    The value may be a credential: from now on it is hidden wherever a text is shown.
 
     Args:
         variable: a match of `_VARIABLE`, whose first group is the variable's name.
@@ -303,7 +306,7 @@ def _value_of_variable(environ: Mapping[str, str], variable: re.Match[str]) -> s
 def _json_digest(value: object) -> str:
     """A digest of a JSON value in 32 hex digits; the order of keys in its objects does not matter.
 
-    Caches of users hold it: another form makes what they store unknown.
+    Users' caches hold such digests: with another form, what the caches store would not be found.
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).hexdigest()
@@ -384,7 +387,7 @@ def providers() -> dict[str, Provider]:
 def by_model(model: str) -> tuple[Provider, str] | None:
     """The provider that begins a model's name, and the rest of the name; None without a known one.
 
-    A name such as this gives the address and the key's variable, so that users need not know them.
+    A name with a provider gives the address and the key's variable: users need not know them.
 
     Example:
         >>> by_model("openrouter/anthropic/claude-sonnet-5")[1]
@@ -404,7 +407,7 @@ _AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com", ".cognitiveservic
 def by_address(base_url: str) -> Provider | None:
     """The known provider at an address, whatever its path; None for other hosts and this machine.
 
-    Its key may be sent there, and only there.
+    The provider's key may be sent to this address, and to no other.
     """
     host = (urlsplit(base_url).hostname or "").lower()
     if host.endswith(_AZURE_HOSTS):

@@ -326,7 +326,7 @@ async def _context_findings(client: LLMClient, sizes: Sequence[int]) -> AsyncGen
 def _too_long_finding(words: int, problem: str, tokens_read: int) -> Finding:
     """The finding that a prompt was not read as a whole, with the setting that helps.
 
-    With it, prompts that would be cut fail before they cost anything.
+    With that setting, prompts that would be cut fail before they cost anything.
 
     Args:
         words: of the prompt.

@@ -88,8 +88,8 @@ def _parsed_json(text: str) -> object:
 def _among_words(text: str) -> list[object]:
     """The JSON objects and lists among the words of an answer.
 
-    There are none where one begins and never ends. What stands inside of an unended value is a part
-    of an answer, and what stands before it was not the answer.
+    The list is empty where a value begins and never ends. What lies inside of an unended value is a
+    part of an answer, and what lies before it was not the answer.
     """
     values: list[object] = []
     remainder = text
@@ -222,7 +222,7 @@ def read_structure(text: str, schema: Schema[ValueT]) -> ValueT:
     Words around the value are common, so each value in the text is tried.
 
     Raises:
-        LLMReplyError: none does; it says what is wrong with the likeliest.
+        LLMReplyError: no value passes; the error says what is wrong with the likeliest one.
     """
     problems: list[str] = []
     for candidate in json_values(text):
@@ -281,8 +281,8 @@ def changed(
 def _closed_object(_: str, part: dict[str, Any]) -> dict[str, Any]:
     """A schema's object that allows no other fields and demands all its fields, without defaults.
 
-    Servers that hold a model to a schema demand this form. It is part of cache keys: another form
-    makes stored answers unknown.
+    Servers that hold a model to a schema demand this form. The object is part of cache keys:
+    another form makes stored answers unknown.
 
     Args:
         part: the object, which is changed in place; the name that it goes by does not matter.

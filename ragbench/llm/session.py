@@ -54,7 +54,7 @@ class ModelClients(Record):
     def _all_clients(self) -> list[LLMClient | EmbeddingClient]:
         """The clients of all models of a run, for chat and embeddings.
 
-        They are stopped and booked alike.
+        All clients are stopped alike, and their costs are booked alike.
         """
         return [client for client in (*self.chats, self.embeddings) if client is not None]
 
@@ -181,14 +181,14 @@ class LLMSession(AbstractContextManager["LLMSession"]):
         self._stack = AsyncExitStack()
         """Keeps that context open until `close`."""
         self._lock = threading.Lock()
-        """Several threads may need the models, or close them, at once."""
+        """Guards the clients: several threads may need the models, or close them, at once."""
         self._models: ModelClients | None = None
         """The open clients; None while there are none."""
 
     def __exit__(self, *_: object) -> None:
         """Closes the connections of all models.
 
-        They are opened anew when a model is asked again.
+        The connections are opened anew when a model is asked again.
         """
         with self._lock:
             if self._models is not None:
@@ -205,9 +205,9 @@ class LLMSession(AbstractContextManager["LLMSession"]):
     def models(self) -> ModelClients:
         """The clients of the run's models.
 
-        They are opened at the first call, and once for all threads. The event loop runs in a thread
-        of its own. Where opening fails, that thread is stopped, so that no process hangs at its
-        end.
+        The clients are opened at the first call, and once for all threads. Their event loop runs in
+        a thread of its own. Where opening fails, that thread is stopped, so that no process hangs
+        at its end.
         """
         with self._lock:
             if self._models is None:
@@ -219,7 +219,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
                     opening = self._stack.enter_async_context(self._opening())
                     self._models = self._thread.run(opening)
                 except BaseException:
-                    self._thread.stop()  # closing stops it only where there are clients
+                    self._thread.stop()  # `close` stops the thread only where there are clients
                     raise
             return self._models
 
@@ -243,7 +243,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
     def run(self, work: Callable[[ModelClients], Coroutine[Any, Any, ValueT]]) -> ValueT:
         """Runs a coroutine in the event loop of the models' clients, and gives its result.
 
-        So code without an event loop can ask a model from any thread.
+        In this way code without an event loop can ask a model from any thread.
         """
         # Opened before the coroutine is made: else a failed opening leaves one that nothing awaits.
         models = self.models
@@ -263,7 +263,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
     ) -> Iterator[list[ValueT]]:
         """Runs a coroutine in the event loop of the models' clients; gives values as they come.
 
-        They come in lists of those that are ready, so that scores are shown while others are
+        Each list holds the values that are ready, so that scores are shown while others are
         awaited; see `LoopThread.stream`.
         """
         models = self.models
@@ -384,7 +384,7 @@ class Chat(AbstractContextManager["Chat"]):
     ) -> Reply[Any]:
         """Asks the model, or takes the answer that the cache has; blocks until it is there.
 
-        It is for code without an event loop, in any thread.
+        Code without an event loop can ask in this way, from any thread.
 
         Args:
             repeat: which of several answers to the same question, from 0.
@@ -419,7 +419,7 @@ class Chat(AbstractContextManager["Chat"]):
 def chat_of(settings: LLMSettings, *, budget: Budget | None = None) -> Chat:
     """A language model by its settings, with a session of its own, for code without an event loop.
 
-    It raises at once where a cap on costs could not be kept, not in the middle of the work.
+    A cap on costs that could not be kept is refused at once, not in the middle of the work.
     """
     if budget is not None and budget.is_capped:
         check_cap(settings.endpoint)

@@ -181,19 +181,19 @@ class _UserSettings:
         Args:
             options: of the command, by the names of the settings.
             section: of the configuration file.
-            file: its path, for messages.
+            file: the file's path, for messages.
             kind: the section's name, and a part of the variables' names.
         """
         self.kind = kind
         self.prefix = f"RAGBENCH_{kind.upper()}_"
-        """How the names of its environment variables begin."""
+        """How the names of this model's environment variables begin."""
         self._environ = environ
         self.values: dict[str, Any] = {}
-        """The settings that were given, in their types; None for one that is not to be sent."""
+        """The settings that the user gave, in their types; None for one that is not to be sent."""
         self._origins: dict[str, str] = {}
-        """Where each of them was given, for reports."""
+        """Where each of these settings was given, for reports."""
         ranks: dict[str, int] = {}
-        """How near to the command each was given; 0 is an option."""
+        """How near to the command each setting was given: 0 option, 1 file, 2 variable."""
         # Wrong names first: the loop below looks for known ones only.
         for name in (*options, *section):
             if name not in _ROWS:
@@ -215,9 +215,9 @@ class _UserSettings:
                     ranks[name] = rank
                     break
         self.key_places = self._nearest_key(ranks)
-        """Where the key is; the nearer place wins: an option replaces what a file says."""
+        """Where the API key is, from the nearest source: an option replaces what a file says."""
         self.provider = None
-        """The provider that the model's name begins with, where no address is given."""
+        """The provider that the model's name begins with; None where an address is given."""
         # With an address, a name such as anthropic/claude-sonnet-5 is that of a gateway's model.
         has_address = "base_url" in self.values or environ.get("OPENAI_BASE_URL")
         if not has_address:
@@ -228,6 +228,9 @@ class _UserSettings:
 
         Else an option ``api_key_file`` and a section's ``api_key_env`` would be two places, which
         `ApiKey` refuses.
+
+        Args:
+            ranks: by setting, the rank of the source that it came from; the lowest is the nearest.
         """
         ranks_of_keys = [ranks[name] for name in _KEYS if name in ranks]
         if not ranks_of_keys:
@@ -242,7 +245,8 @@ class _UserSettings:
     def base_url(self) -> str:
         """The endpoint's address: the user's, the provider's, OpenAI's variable, or OpenAI's own.
 
-        It becomes one of the values, with its origin: a report lists whom the run asked.
+        The address becomes one of the settings' values, with its origin: a report lists whom the
+        run asked.
         """
         if "base_url" in self.values:
             return str(self.values["base_url"])
@@ -360,7 +364,7 @@ class _UserSettings:
     def settings(self, base_url: str, key: ApiKey, cache: str) -> LLMSettings:
         """The checked settings of a model at an address, and where each setting came from.
 
-        They are all that a client is made of.
+        A client is made of these settings alone.
 
         Args:
             base_url: the address, which may be that of another model.
@@ -472,13 +476,14 @@ def _judge_of_panel(
 ) -> LLMSettings:
     """The settings of a judge of a panel: its own over those of the first model.
 
-    At another address it takes over neither the key nor what that address alone understands.
+    A judge at another address takes over neither the first model's key nor settings that only the
+    first model's address understands.
     """
     has_own_address = "base_url" in own_settings
     is_of_provider = by_model(str(own_settings["model"])) is not None
     own_names = {"model"}
     hidden_variables = set[str]()
-    # The first one's key must not go to another address.
+    # The first model's key must not go to another address.
     if has_own_address or is_of_provider:
         own_names = {name for name, row in _ROWS.items() if row.own}
         hidden_variables = {"RAGBENCH_LLM_API_KEY", "OPENAI_BASE_URL"}
@@ -499,7 +504,7 @@ def resolve_embeddings(
 ) -> LLMSettings:
     """The settings of the model that gives vectors of texts.
 
-    It has a section of its own, and variables of its own: ``RAGBENCH_EMBEDDINGS_<NAME>``.
+    That model has a section of its own, and variables of its own: ``RAGBENCH_EMBEDDINGS_<NAME>``.
 
     Args:
         chat: the settings of the model that is asked in words: its address and its file of answers

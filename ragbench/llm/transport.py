@@ -99,13 +99,14 @@ class Circuit:
         self._unanswered = 0
         """Requests in a row without an answer."""
         self._unanswered_since = 0.0
-        """When the first of those ended."""
+        """When the first of those unanswered requests ended, by the clock."""
         self._reason: LLMStoppedError | None = None
-        """Why it is open; None while it is not."""
+        """Why the circuit is open; None while it is closed."""
         self.has_answered = False
         """Whether any call was answered well."""
         self.has_worked = False
-        """Whether it answered an earlier command: then its restart is waited for, too."""
+        """Whether the endpoint answered an earlier command: then it exists, and the circuit opens
+        later, since the endpoint may be restarting."""
 
     def check(self) -> None:
         """Raises when the circuit is open: the endpoint may not be called any more.
@@ -209,7 +210,7 @@ class Concurrency(AdaptiveLimit):
         if self.in_flight < self.limit and not self._waiting:
             self.in_flight += 1
             return
-        # The slot comes with the turn: `_rose` counts it as in flight before this goes on.
+        # The slot comes with the turn: `_rose` counts it as in flight before this call goes on.
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -218,7 +219,7 @@ class Concurrency(AdaptiveLimit):
             if turn.done() and not turn.cancelled():
                 self._release()  # it was this call's turn already: the next call gets its slot
             else:
-                with suppress(ValueError):  # `_rose` may have taken it out already
+                with suppress(ValueError):  # `_rose` may have taken the turn out already
                     self._waiting.remove(turn)
             raise
 
@@ -233,7 +234,8 @@ class Concurrency(AdaptiveLimit):
     def _rose(self) -> None:
         """Gives free slots, the right to have a request in flight, to the calls that wait for one.
 
-        It follows whenever requests end or `AdaptiveLimit` raises how many may be in flight.
+        Called whenever a request ends, and by `AdaptiveLimit` when it raises how many may be in
+        flight.
         """
         while self._waiting and self.in_flight < self.limit:
             turn = self._waiting.popleft()
@@ -335,7 +337,7 @@ or longer."""
 def import_llm_packages() -> None:
     """Imports all packages that a call to a model needs, or raises how to install them.
 
-    It comes before the first call: an answer that could not be read would be paid for in vain.
+    Callers do so before the first call: an answer that could not be read would be paid for in vain.
     """
     require("openai", extra="llm")
     require("httpx", extra="llm")
@@ -360,13 +362,14 @@ class OpenAITransport:
         self._timeout = timeout
         self._environ = os.environ if environ is None else environ
         self._secret: str | None = None
-        """The API key; None where there is none."""
+        """The API key; None before the transport is opened, and where the endpoint needs none."""
         self._headers: dict[str, str] = {}
-        """Sent with every request; read when the transport is opened."""
+        """The endpoint's own headers, sent with every request; empty until the transport is
+        opened."""
         self._renewed_at = 0.0
         """When the key was read, by a clock that is never set back."""
         self._renewing = asyncio.Lock()
-        """Of calls at once one reads a new key."""
+        """Held by the one call that reads a new key, while other calls wait for that key."""
         self._client: openai.AsyncOpenAI | None = None
         """The connection pool; None while the transport is closed."""
 
@@ -428,7 +431,7 @@ class OpenAITransport:
     def _secrets(self) -> list[str]:
         """The API key and the headers that no text may show, without empty ones.
 
-        Endpoints repeat what they were sent in their errors: these texts are masked in them.
+        Endpoints repeat in their errors what they were sent: these secrets are masked there.
         """
         secrets = [self._secret]
         if self._headers:  # they are read when the transport is opened
@@ -483,7 +486,8 @@ class OpenAITransport:
         except package.APIConnectionError as error:
             cause = error.__cause__ or error
             if isinstance(cause, BodyError):
-                # Repeating it would give as large an answer again: no kind of "no answer".
+                # The answer came and is too large: a repetition would give as large a one again, so
+                # this is no `NoAnswerError`, which is tried again.
                 raise LLMError(f"{self._endpoint.base_url}: {cause}") from None
             name = type(cause).__name__
             detail = mask_text(f"{name}: {cause}".rstrip(": "), self._secrets())
@@ -498,6 +502,6 @@ class OpenAITransport:
         answer = Answer(status=response.status_code, headers=headers, body=response.text)
         if answer.effective_status in range(200, 300):
             return answer
-        # Before anybody cuts it: half of a key is a key to those who have the other half.
+        # Masked before messages shorten the body: a key cut in half would not be recognised.
         masked_body = mask_text(answer.body, self._secrets())
         return replace(answer, body=masked_body)

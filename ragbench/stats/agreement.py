@@ -184,7 +184,7 @@ def krippendorff_alpha(ratings: Sequence[Sequence[float]]) -> float | None:
 def _squared_distances(values: Sequence[float]) -> float:
     """The squared distances of all ordered pairs of ratings, divided by the number of others.
 
-    So an item weighs by the number of its ratings in Krippendorff's alpha.
+    Divided so, an item weighs by the number of its ratings in Krippendorff's alpha.
     """
     total = math.fsum(values)
     squares = math.fsum(value**2 for value in values)
@@ -202,7 +202,7 @@ def rank_correlation(
 ) -> Estimated:
     """Spearman's rank correlation of two raters' grades, -1 to 1; equal grades share their rank.
 
-    It says whether a judge orders answers as people do, whatever scale either of them uses.
+    The correlation says whether a judge orders answers as people do, whatever scale either uses.
 
     Source: Spearman 1904, "The Proof and Measurement of Association between Two Things"; with ties,
     the product-moment correlation of mid-ranks (Kendall & Gibbons 1990, section 3.8). The interval
@@ -253,7 +253,7 @@ def _spearman(grades: Floats) -> float:
 def _share_equal(tables: Floats) -> Floats:
     """The share of items that two raters gave the same level, one for each table of counts.
 
-    It is the plain agreement, beside which kappa says how much of it chance alone would give.
+    This share is the plain agreement; kappa is the agreement beyond what chance alone would give.
 
     Args:
         tables: a row for each table of counts of pairs of levels, flat.
@@ -300,8 +300,8 @@ def _kappa(tables: Floats, power: int) -> Floats:
 def _with_interval(value: float, samples: Floats | None, confidence: float = 0.95) -> Estimated:
     """A figure of agreement with the percentiles of its resamples as its interval.
 
-    There is no interval where too few resamples have a value (`_SHARE_DEFINED`): the others would
-    be too alike.
+    There is no interval where too few resamples have a value (`_SHARE_DEFINED`): those that have
+    one are too alike, and the interval would be too short.
 
     Args:
         value: NaN where it is not defined.
@@ -398,7 +398,8 @@ class Scored(Record, eq=False):
     def resampled(self, seed: int, resamples: int) -> Floats:
         """The systems' mean scores over clusters of questions drawn with replacement, a row a draw.
 
-        They show how far chance moves the order of the systems. The same seed gives the same draws.
+        The draws show how far chance moves the order of the systems. The same seed gives the same
+        draws.
         """
         means: list[Floats] = []
         for counts in resample_counts(seed, resamples, len(self.sizes)):
@@ -410,8 +411,8 @@ class Scored(Record, eq=False):
     def parts(self, count: int, draws: int, seed: int) -> Iterator[tuple[Floats, Floats]]:
         """Mean scores over about ``count`` questions, drawn by cluster, and over all the others.
 
-        They show how well so few real questions rank the systems as all the others do, beside
-        which the synthetic ones are measured.
+        The two sets of means show how well so few real questions rank the systems as all other real
+        ones do. Synthetic questions are measured beside that.
         """
         source = random.Random(seed)
         clusters = range(len(self.sizes))

@@ -90,8 +90,8 @@ class CaseSums(Record, kw_only=False):
 def fall(cases: Sequence[CaseSums], run: int) -> float:
     """By how much the line through the scores of all cases fell since the oldest case came in.
 
-    It is in units of the metric, negative where the line rose: the drift of main that many small
-    drops add up to.
+    The fall is in units of the metric, negative where the line rose: the drift of main that many
+    small drops add up to.
 
     Args:
         run: the number of the latest run.
@@ -116,8 +116,8 @@ def bet_on_fall(
 ) -> float:
     """The value of one unit that was bet on "the line of main fell by more than tolerated".
 
-    It is evidence that may be looked at after every merge: main falls a little with each, which no
-    single comparison shows.
+    The value is evidence that may be looked at after every merge: main may fall a little with each,
+    which no single comparison shows.
 
     With T_c the numerator of the slope over the cases of cluster c, less what is tolerated, S their
     sum and V the sum of their squares: ``exp(a z - a^2 / 2)`` with ``z = -S / sqrt(V)`` and a = 4.
@@ -172,9 +172,9 @@ def stake(look: int) -> float:
     """The share of the whole stake that belongs to a look at the history, from 1.
 
     All shares add up to 1. Each bet has an expectation of at most 1, however it hangs together with
-    the others; so has the sum of bets weighed by these. It never falls, so the chance that it ever
-    reaches 1 / alpha is at most alpha (Markov's inequality). The evidence of past looks is stored
-    with these shares: others would not add up to 1 with them.
+    the others; so has the sum of bets weighed by these shares. The sum never falls, so the chance
+    that it ever reaches 1 / alpha is at most alpha (Markov's inequality). The evidence of past
+    looks is stored with these shares: other shares for later looks would not add up to 1 with them.
     """
     return 1.0 / (look * (look + 1.0))
 
@@ -240,7 +240,8 @@ class MeanBet:
         assumed_spread = _PRIOR * self.scale
         variance = (assumed_spread**2 + self._squares) / (self.count + 1)
         bet = distance / (variance + distance**2)
-        # Who bets on "above" loses most at the lowest value, who bets on "below" at the highest.
+        # A bet on "above" loses most at the lowest value, one on "below" at the highest: the stakes
+        # are capped by these two losses.
         most_above = _AT_STAKE / max(self.limit - lowest, self.scale * _NARROW)
         most_below = _AT_STAKE / max(highest - self.limit, self.scale * _NARROW)
         bet_above = min(max(bet, 0.0), most_above)
@@ -284,7 +285,7 @@ class MeanBet:
     def _cautious_mean(self) -> float:
         """The mean of the values so far with one more value at the limit that is bet against.
 
-        So the first bets, which know little, stay small. Any such weight is valid, as long as it
-        rests on past values alone.
+        That added value keeps the first bets, which know little, small. A bet may go by any mean
+        that rests on past values alone.
         """
         return (self.limit + self._sum) / (self.count + 1)

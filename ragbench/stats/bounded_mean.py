@@ -84,12 +84,12 @@ def bounded_mean_p_value(totals: ClusterTotals, null_mean: float, *, lowest: flo
 def _share_below_zero(totals: Floats, times: Floats) -> float:
     """The p-value of the test for bounded values: P(sum of exponential weights * totals <= 0).
 
-    It is the integral that `bounded_mean_p_value` names, along a vertical line in the complex
-    plane.
+    The p-value is the integral that `bounded_mean_p_value` names, along a vertical line in the
+    complex plane.
 
     Args:
         totals: z of the formula, each different one once, from -1 up to something positive.
-        times: how many clusters have it.
+        times: how many clusters have each of these totals.
     """
     # Along the line centre + i t, in both directions alike: half of it is summed up.
     centre = _saddle_point(totals, times)
@@ -115,19 +115,19 @@ def _share_below_zero(totals: Floats, times: Floats) -> float:
             break
     log_at_centre = -_sum_in_order(times * np.log(factors))
     probability = integral * _STEP / math.pi * math.exp(log_at_centre)
-    # Rounding may take it out of 0 to 1.
+    # Rounding may take the probability out of 0 to 1.
     return min(1.0, max(0.0, probability))
 
 
 def _saddle_point(totals: Floats, times: Floats) -> float:
     """The place on the real axis between -1 and 0 where the integrand of the p-value is smallest.
 
-    The integral along the line through it converges fastest. It is the same along every line
-    between the poles, so a rough place is enough.
+    The integral along the vertical line through that place converges fastest. Its value is the same
+    along every such line between the poles, so a rough place is enough.
 
     Args:
         totals: z of the formula, each different one once.
-        times: how many clusters have it.
+        times: how many clusters have each of these totals.
     """
     low = -1.0
     middle = -0.5
@@ -146,8 +146,8 @@ def _saddle_point(totals: Floats, times: Floats) -> float:
 def _sum_in_order(terms: Floats) -> float:
     """The sum of some terms in one order on every machine.
 
-    That of a dot product depends on the machine's library, and p-values would differ in last
-    digits.
+    The order in which a dot product adds depends on the machine's library: by it p-values would
+    differ in last digits.
     """
     return float(terms.sum())
 
@@ -158,9 +158,9 @@ def rare_gains_p_value(
     """p-value of "the loss is not larger than tolerated" if one more cluster had gained everything.
 
     A small sample can miss rare large gains that make up for a small loss in most cases; a loss is
-    called worse only if it outweighs these, too. None where rare gains cannot make up for the loss:
-    where the scale has no end, where one cluster in twenty, gaining all of it, would not make up
-    for it, and where gains were seen, more than a tenth of the moves.
+    called worse only if it outweighs these, too. None where the test does not apply: where the
+    scale has no end, where one cluster in twenty that gains the whole scale would not make up for
+    the loss, and where gains are not rare (more than a tenth of the clusters that moved).
 
     Args:
         tolerance: the drop of the mean that is accepted.
@@ -174,7 +174,7 @@ def rare_gains_p_value(
     rare_gains = _RARE_SHARE / (1.0 - _RARE_SHARE)
     largest_gain = rare_gains * (scale + tolerance) * totals.cases
     loss = -math.fsum(moved)
-    # Above by more than rounding.
+    # Even such gains would not make up for the loss; the factor leaves room for rounding.
     if loss > largest_gain * (1.0 + 1e-9):
         return None
     upward = sum(total > 0.0 for total in moved)

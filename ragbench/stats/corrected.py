@@ -129,10 +129,11 @@ def corrected_difference(
 
     Args:
         judged: the judge's difference per case, second system minus first.
-        labels: the people's; None where not both answers were labelled. Drawn at random among the
-            cases that are not the ``same``.
+        labels: people's difference per case; None where not both answers were labelled. Labelled
+            cases are drawn at random among those that are not the ``same``.
         same: whether both systems gave the same, so that the difference is 0 without a label.
-        scale: the largest difference of a case: so few labels have not shown what one more would.
+        scale: the largest difference of a case, by which the interval is widened for what so few
+            labels may not have shown; None: it is not widened.
     """
     estimate = _two_phase_estimate(judged, labels, clusters, same)
     if estimate is None:
@@ -141,7 +142,8 @@ def corrected_difference(
         return _with_student_interval(estimate, estimate.standard_error)
     share_different = 1.0 - sum(same) / len(judged)
     independent_labels = estimate.degrees + 2
-    # As if one more pair of labels differed (Agresti & Min 2005): of few, none may.
+    # As if one more pair of labels differed (Agresti & Min 2005): of few pairs none may differ by
+    # chance.
     least_error = scale * share_different / max(1, independent_labels)
     if estimate.judge_is_exact and estimate.has_enough_labels:
         # As for values that are all equal: the share of errors that so few labels may not show is
@@ -161,7 +163,7 @@ def corrected_difference(
 def _interval_quantile(degrees: int) -> float:
     """How many standard errors an interval of `CONFIDENCE` reaches to either side.
 
-    It is Student's, so with few labels the interval is wider.
+    The number is a quantile of Student's distribution, so with few labels the interval is wider.
 
     Args:
         degrees: independent labels less two, of which one or more are needed.
@@ -185,7 +187,8 @@ def _with_student_interval(estimate: Corrected, error: float) -> Corrected:
 def _with_wilson_interval(estimate: Corrected, bounds: tuple[float, float]) -> Corrected:
     """A corrected mean with Wilson's interval, of as many labels as would give its variance.
 
-    It fits means near an end of the scale, where Student's interval is too short, or goes beyond.
+    Wilson's interval fits means near an end of the scale, where Student's is too short, or reaches
+    beyond that end.
 
     Args:
         bounds: the ends of the scale.
@@ -214,8 +217,9 @@ def _two_phase_estimate(
 ) -> Corrected | None:
     """A judge's mean or difference corrected by labels, without an interval; None without a label.
 
-    It is the regression estimator of this module. Its variance is the sum over clusters of the
-    squares of each one's influence on the estimate.
+    The regression estimator of this module: a line from the judge's values to the labels, taken at
+    the mean of all judged values. Its variance is the sum over clusters of the squares of each
+    cluster's influence on the estimate.
 
     Args:
         judged: a score, or a difference of scores, per case.
@@ -232,7 +236,7 @@ def _two_phase_estimate(
         raise InputError(f"{total} scores: give one label, or None, and one cluster for each")
     check_finite(judged)
     check_finite(label for label in labels if label is not None)
-    # Only these can differ from 0, so only their labels say anything.
+    # Cases that are not `same`: only their values can differ from 0, so only their labels count.
     is_open = ~np.array(same or [False] * total, dtype=bool)
     has_label = np.array([label is not None for label in labels], dtype=bool)
     is_labelled = has_label & is_open
@@ -320,7 +324,7 @@ class Plan(Record):
     def chance(self, labels: int) -> float:
         """The chance that so many random labels settle the plan's question, 0 to 1.
 
-        People's time is dear: it is shown before they are asked.
+        People's time is dear: this chance is shown before they are asked for labels.
         """
         from scipy.special import nctdtr
 
@@ -330,7 +334,7 @@ class Plan(Record):
         explained = self.correlation**2
         variance = (1.0 - explained) / labels + explained / self.cases
         error = self.deviation * math.sqrt(variance)
-        # Of all cases: those with the same answers differ by nothing.
+        # Carried over to all cases: those with the same answers in both runs differ by nothing.
         all_cases = self.total or self.cases
         # Above 0, since the margin is divided by it.
         error = max(error * self.cases / all_cases, 1e-12)

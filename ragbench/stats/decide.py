@@ -102,7 +102,7 @@ def decide(
 ) -> Decision:
     """Decides whether one metric of two runs fell by more than is tolerated.
 
-    It is a family of one; see `decide_family`.
+    The one question is a family of its own; see `decide_family`.
     """
     return decide_family([question], alpha=alpha, resamples=resamples, seed=seed)[0]
 
@@ -132,8 +132,8 @@ def decide_family(
       out among them (`ragbench.stats.exchange`): a score and a mean cannot be swapped.
     - *not worse* (non-inferiority): the exponential-weights test for bounded values where the
       scale is known; else the larger p-value of the sign flips and of cluster-robust Student-t.
-      It is not corrected: "no metric is worse" is only said when every one of the tests shows it,
-      and such a claim keeps the level of each (intersection-union test).
+      Its p-value is not corrected: "no metric is worse" is only said when every one of the tests
+      shows it, and such a claim keeps the level of each (intersection-union test).
 
     Neither shown: inconclusive.
 
@@ -216,7 +216,7 @@ def _p_values_of_losses(
     exchanged = exchange_p_values(
         samples,
         null_means=null_means,
-        # So many that a p-value of the size of alpha is not given by a few of them.
+        # So many draws that a p-value of the size of alpha rests on `FINENESS` of them, not on one.
         resamples=max(resamples, math.ceil(FINENESS / alpha)),
         seed=seed,
     )
@@ -310,8 +310,8 @@ def _detectable_drop(
 ) -> float | None:
     """The smallest true drop of the mean that would be called worse in most samples like this one.
 
-    It has to stand out from what is tolerated and, at a share of the level, from no change. None
-    where the sample shows no spread, or is too small for any drop.
+    Such a drop has to stand out from what is tolerated and, at a share of the level, from no
+    change. None where the sample shows no spread, or is too small for any drop.
 
     Args:
         level: of this test within its family.

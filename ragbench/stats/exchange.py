@@ -125,8 +125,8 @@ class _Columns(NamedTuple):
         A column for each draw.
 
         Only the raw output of PCG64 is used: NumPy promises that stream for all versions, and
-        promises nothing of the kind for the distributions built on it (NEP 19). So the same seed
-        gives the same p-values for good; another way of drawing would change them.
+        promises nothing of the kind for the distributions built on it (NEP 19). By that the same
+        seed gives the same p-values for good; another way of drawing would change them.
         """
         clusters = len(self.cluster_numbers)
         source = np.random.PCG64([seed, clusters, self.runs])
@@ -192,7 +192,7 @@ def _matrix_of_scores(
     for test, (sample, null_mean) in enumerate(zip(samples, null_means, strict=True)):
         for position, (present, earlier) in enumerate(sample.scores_by_case()):
             cluster = sample.key(position)
-            # Less what is tolerated: a present score that lost just so much has not moved.
+            # Less the tolerated change: a present score that lost exactly that has not moved.
             shifted = [None if score is None else score - null_mean for score in present]
             measured = _scores_by_run(shifted, earlier, columns.present_runs)
             mean = math.fsum(measured.values()) / len(measured)
@@ -228,8 +228,9 @@ def _scores_by_run(
 def _standard_deviations(matrix: Any, columns: _Columns) -> Floats:
     """The standard deviation of each test's sum of present scores when the present runs are drawn.
 
-    By it the tests have one scale. In each cluster ``present_runs`` of ``runs`` numbers whose sum
-    is 0 are drawn without replacement; the variances of their sums add up over the clusters.
+    Divided by it, the statistics of all tests have one scale. In each cluster ``present_runs`` of
+    ``runs`` numbers whose sum is 0 are drawn without replacement; the variances of their sums add
+    up over the clusters.
     """
     squares = np.asarray(matrix.multiply(matrix).sum(axis=1)).reshape(-1)
     present = columns.present_runs

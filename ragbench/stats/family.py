@@ -157,7 +157,7 @@ def stepped_down(
     The corrected one is the share of draws whose largest statistic lies at least as far out,
     stepping down from the strongest test.
 
-    So one p-value for each test is corrected for all of them, however they depend on each other.
+    Its correction for all tests holds however they depend on each other.
 
     Source: Westfall & Young 1993, "Resampling-Based Multiple Testing" (step-down maxT).
 
@@ -278,8 +278,8 @@ def _drawn_statistics(
 def _first_imbalance(sums_of_tests: Sequence[Floats]) -> float:
     """The total of the first test in which losses and gains do not cancel out; 1 without any.
 
-    Its sign says which of two runs is ahead. By it a two-sided test gives the same p-values when
-    the runs are swapped.
+    The total's sign says which of two runs is ahead. By that sign a two-sided test gives the same
+    p-values when the runs are swapped.
     """
     for sums in sums_of_tests:
         total = float(sums.sum())
@@ -323,9 +323,10 @@ class _MovedClusters(NamedTuple):
     def keys(self) -> Iterator[Key]:
         """A name for each moved cluster, by which `_Matrix.of` finds it again in the other samples.
 
-        A draw must flip the sign of a cluster in all tests at once. Its code does not do: each
-        sample numbers its own clusters. So any of its cases names it, here the first one: by what
-        it shares with the others, or by its id where it shares nothing (`PairedSample.key`).
+        A draw must flip the sign of a cluster in all tests at once. A cluster's number is no such
+        name: each sample numbers its own clusters. So a case of the cluster gives the name, here
+        its first one: the label that it shares with the others, or its id where it shares none
+        (`PairedSample.key`).
         """
         return map(self.sample.key, map(int, self.first_cases))
 
@@ -333,8 +334,8 @@ class _MovedClusters(NamedTuple):
 def _moved_clusters(sample: PairedSample, null_mean: float) -> _MovedClusters:
     """The clusters of a sample whose total differs from the null by more than rounding.
 
-    Only these have a sign that can be flipped. Their totals become whole numbers, which add up
-    exactly in any order.
+    Only moved clusters have a sign that can be flipped. Their totals become whole numbers, which
+    add up exactly in any order.
 
     Args:
         null_mean: the change of a case that counts as none.
@@ -403,7 +404,8 @@ class _Matrix(NamedTuple):
             columns.append(np.fromiter(numbered, np.int32, len(sums)))
         clusters = len(column_of)
         del column_of  # large where there are many cases
-        # So far by first appearance; from here on in an order that no order of cases changes.
+        # So far the columns are in order of first appearance; from here on in an order that does
+        # not change with the order of the cases.
         order = _canonical_order(columns, sums_of_tests, clusters)
         rank_of_column = np.argsort(order).astype(np.int32)
         ordered_columns = [rank_of_column[columns_of_test] for columns_of_test in columns]
@@ -515,8 +517,8 @@ def _digest_of_totals(matrix: _Matrix) -> int:
 def _level_for_planning(largest: Floats, alpha: float, two_sided: bool) -> float:
     """The level of a single test that asks as much as the family does of its strongest test.
 
-    With it the sample size of a family is planned by formulas for one test. It is the tail of a
-    normal distribution beyond what the family's largest statistic must reach.
+    With this level the sample size of a family is planned by formulas for one test. The level is
+    the tail of a normal distribution beyond what the family's largest statistic must reach.
 
     Args:
         largest: the largest statistic of each draw.

@@ -16,14 +16,15 @@ def logistic_fit(
 ) -> tuple[float, float]:
     """Slope and offset of the logistic curve with the least weighted log loss, by Newton's method.
 
-    It turns scores into probabilities, such as a validator's or the similarity of two texts.
+    The curve turns scores, such as a validator's or the similarity of two texts, into
+    probabilities.
 
     Args:
         inputs: where on the curve each row is.
         targets: probabilities, or labels that Platt's rule moved off 0 and 1.
         weights: how much each row counts.
         start: where the fit begins, and to which ``ridge`` draws it.
-        ridge: how strongly it does, for slope and offset; 0 for not at all.
+        ridge: how strongly the fit is drawn to its start, in slope and offset; 0 for not at all.
         longest: a longer step is cut: Newton's method may overshoot on few rows.
     """
     columns = np.stack([inputs, np.ones_like(inputs)])
@@ -40,9 +41,9 @@ def logistic_fit(
         hessian = (columns * curvature) @ columns.T + penalty
         step = np.linalg.solve(hessian, gradient)
         size = float(np.abs(step).max())
-        # The bound under the division is for a step of 0, which stays one.
+        # The tiny number keeps a step of 0 from a division by 0.
         coefficients = coefficients - step * min(1.0, longest / max(size, 1e-12))
-        if size < 1e-9:  # it has arrived
+        if size < 1e-9:  # the fit has arrived
             break
     return float(coefficients[0]), float(coefficients[1])
 

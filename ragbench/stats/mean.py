@@ -319,7 +319,7 @@ def _quantile_beyond_normal(z: float, degrees: int) -> float:
 def _student_share(t: float, degrees: int) -> float:
     """P(-t <= T <= t) of Student's distribution, by which its quantile is found.
 
-    It is a sum of powers of a cosine, odd ones of odd degrees and even ones of even degrees
+    The share is a sum of powers of a cosine: odd powers where the degrees are odd, else even ones
     (Abramowitz and Stegun 1964, 26.7.3, 26.7.4).
 
     Args:
@@ -425,14 +425,14 @@ def mean_interval(
 def wilson(share: float, trials: float, quantile: float) -> tuple[float, float]:
     """Wilson's interval of a share of so many independent outcomes, which need be no whole number.
 
-    It has a width also at 0 and 1, where others have none: of 20 outcomes that are all 0 it reaches
-    .161 at 95%.
+    This interval has a width also at 0 and 1, where others have none: of 20 outcomes that are all 0
+    it reaches .161 at 95%.
 
     Source: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference";
     with an effective number, Korn & Graubard 1998, and for clusters Dean & Pagano 2015.
 
     Args:
-        quantile: how many standard errors it reaches to either side.
+        quantile: how many standard errors the interval reaches to either side.
     """
     square = quantile * quantile / trials
     # Drawn toward one half, so that a share of 0 or 1 has a range, too.
@@ -448,8 +448,8 @@ def student_p_value(totals: ClusterTotals, null_mean: float = 0.0) -> float:
 
     For metrics without ends of their scale, where the test for bounded values has no bound.
 
-    For the other side subtract it from 1. Equal values are evidence of nothing here: they give
-    0.5, as does a single cluster or none.
+    For the other side subtract the p-value from 1. Equal values are evidence of nothing here: they
+    give 0.5, as does a single cluster or none.
 
     Source: Cameron & Miller 2015, section VI.D (t with clusters - 1 degrees of freedom).
     """
@@ -470,8 +470,8 @@ def proportion_interval(
     """The exact range in which the true share of successes is to be expected.
 
     Source: Clopper & Pearson 1934, "The Use of Confidence or Fiducial Limits Illustrated in the
-    Case of the Binomial", by quantiles of the beta distribution. It covers at least ``confidence``,
-    however few the trials are.
+    Case of the Binomial", by quantiles of the beta distribution. The range covers at least
+    ``confidence``, however few the trials are.
 
     Args:
         trials: independent trials; 0 gives the whole range from 0 to 1.
@@ -556,7 +556,7 @@ class VarianceComponents(Record):
     def repeats_for(self, share: float) -> int | None:
         """The smallest number of repeats for which at most ``share`` of the variance is noise.
 
-        None when that is not known, or when only noise varies: then no number does.
+        None when the variances are not known, or when only noise varies: then no number is enough.
         """
         check_share(share, name="share")
         # Repeats never differ: one shows all that many would.

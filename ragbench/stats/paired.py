@@ -66,7 +66,8 @@ class PairedSample(Record, eq=False):
         Args:
             position: of the case among those that were measured.
         """
-        # Without ids the code is all there is: such samples hold the same cases in one order.
+        # Without ids the cluster's number is the name: such samples hold the same cases in one
+        # order.
         if not self.ids:
             return self.clusters[position]
         place = self.places[position]
@@ -80,7 +81,7 @@ class PairedSample(Record, eq=False):
     def stands_alone(self) -> bool:
         """Whether every case of the sample is a cluster of its own, as most cases of most runs are.
 
-        Then tests need no sums by cluster.
+        Where that is so, tests need no sums by cluster.
         """
         return isinstance(self.clusters, range) or len({*self.clusters}) == len(self.clusters)
 
@@ -221,7 +222,7 @@ def paired_columns(
         scores = [_directed(repeats(place), higher_is_better) for place in places]
     # Turned, so that a negative difference is a loss for any metric.
     differences = new - old if higher_is_better else old - new
-    # A range where every case was measured, for the same reason.
+    # A range where every case was measured, which takes no memory, either.
     compact_places: Sequence[int]
     if count == len(ids):
         compact_places = range(count)
@@ -255,7 +256,7 @@ def _directed(scores: CaseScores, higher_is_better: bool) -> CaseScores:
 def _negated(values: Sequence[float | None]) -> tuple[float | None, ...]:
     """A case's scores with their signs turned; None, for a run that did not measure it, stays.
 
-    So a metric where lower is better is tested like any other.
+    With turned signs, a metric where lower is better is tested like any other.
     """
     return tuple(None if value is None else -value for value in values)
 

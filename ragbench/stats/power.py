@@ -130,7 +130,7 @@ def _rules_out(
     z_alpha = NormalDist().inv_cdf(1.0 - alpha)
     z_power = NormalDist().inv_cdf(POWER)
     variance = spread.per_cluster**2
-    # Both sides of the formula: what so many clusters show, and what the test demands.
+    # The two sides of the formula: what so many clusters show, and what the test demands.
     shown = clusters * margin - reach - z_power * math.sqrt(clusters * variance)
     demanded = z_alpha * math.sqrt(clusters * (variance + margin**2) + reach**2)
     return shown >= demanded
@@ -141,7 +141,8 @@ def cases_to_settle(
 ) -> int | None:
     """How many cases, with those at hand, would show an undecided metric to be "not worse".
 
-    It holds if nothing has changed. A report gives it to the user as the way out of "inconclusive".
+    The number holds if the system has not changed. A report gives it to the user as the way out of
+    "inconclusive".
 
     The spread is estimated from the cases at hand: it is enlarged by ``c / (z_alpha + z_power)``,
     with c the ``power`` quantile of a noncentral t with G - 1 degrees of freedom and noncentrality
@@ -181,9 +182,10 @@ def smallest_count(is_enough: Callable[[int], bool]) -> int | None:
     None when it does not hold for numbers up to `_MOST_CLUSTERS`.
 
     Args:
-        is_enough: whether it holds for a number; if so, it has to hold for all larger ones, too.
+        is_enough: whether the condition holds for a number; if so, it has to hold for all larger
+            ones, too.
     """
-    # Doubled until it holds; the first such number is then in the upper half.
+    # Doubled until the condition holds: the first such number is then above half of `high`.
     high = 2
     while not is_enough(high):
         high *= 2

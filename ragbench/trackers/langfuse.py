@@ -70,7 +70,8 @@ class _Project:
         """
         self._endpoint = endpoint
         self._place = f"langfuse {endpoint.url} {public_key}"
-        """Its name in receipts on disk: spelled anew, earlier exports would not be found."""
+        """The place's name in receipts on disk; with another spelling, the receipts of earlier
+        exports would not be found."""
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
         """Creates the dataset run in Langfuse's project, or updates the one of an earlier export.
@@ -144,7 +145,8 @@ class _Project:
     def _trace_of(self, case: TrackedCase) -> str | None:
         """The id of the trace that a case came from; None where the project does not have it.
 
-        Such a case gets a trace of its own, so that its scores are shown in Langfuse, too.
+        A case without one gets a trace of its own from the caller, so that its scores are shown in
+        Langfuse, too.
         """
         if case.trace_id is None:
             return None
@@ -174,9 +176,9 @@ class _Batch:
         """
         self._endpoint = endpoint
         self._events: list[dict[str, Any]] = []
-        """Those that are not sent yet."""
+        """The events that are not sent yet."""
         self._bytes = 0
-        """The size of their bodies as JSON."""
+        """The size of these events' bodies as JSON."""
 
     def add(self, kind: str, body: dict[str, Any]) -> None:
         """Adds an event to the batch; sends the earlier ones first where it would be too large.
@@ -240,8 +242,8 @@ def _dataset_item(case: TrackedCase, dataset: str, item_id: str) -> dict[str, An
 def _trace_body(run: TrackedRun, case: TrackedCase, trace_id: str) -> dict[str, Any]:
     """A case as a trace of Langfuse, with the question, the retrieved chunks and the answer.
 
-    Only a case that did not come from a trace gets one. The names are those of Langfuse's
-    interface.
+    Only a case without a trace in the project gets one (see `_trace_of`). The keys are those of
+    Langfuse's interface.
     """
     return {
         "id": trace_id,

@@ -56,7 +56,8 @@ class _Workspace:
         """
         self._endpoint = endpoint
         self._place = f"langsmith {endpoint.url}"
-        """Its name in receipts on disk: spelled anew, earlier exports would not be found."""
+        """The place's name in receipts on disk; with another spelling, the receipts of earlier
+        exports would not be found."""
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
         """Uploads the run as a LangSmith experiment, in place of the one of an earlier export.
@@ -119,7 +120,7 @@ class _Workspace:
             id = receipt.derived_id(case.id, metric)
             about = {"id": id, "run_id": run["id"], "trace_id": trace_id}
             body = {**about, **_feedback_body(metric, value)}
-            # There already: an earlier export made it, and its value is overwritten.
+            # Not created means that an earlier export made this feedback: its value is overwritten.
             if not endpoint.create("/api/v1/feedback", body):
                 endpoint.call("PATCH", f"/api/v1/feedback/{id}", {"score": value})
         # After a first export nothing can be left, and a request for each metric is spared.

@@ -76,7 +76,7 @@ def _speaking_of_mlflow(mlflow: Any) -> Generator[None]:
     MLflow and its packages also log much by themselves, which is held back.
     """
     address = _shown_uri(mlflow)
-    # It logs the tables of a new database, and waits for a server that does not answer.
+    # MLflow logs the tables of a new database, and each new try to reach a server.
     with silenced("mlflow", "alembic", "urllib3"), Reading(partial(_mlflow_refusal, address)):
         yield
 
@@ -107,7 +107,7 @@ class _Server:
         self.client = mlflow.MlflowClient()
         self.entities = require("mlflow.entities", extra="mlflow")
         self.uri = _shown_uri(mlflow)
-        """Without credentials: messages show it, and receipts hold it."""
+        """The store's address without credentials, as messages show it and receipts hold it."""
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
         """Creates the run in MLflow's store, or updates the one of an earlier export.
@@ -116,7 +116,8 @@ class _Server:
         run is made, so that no old figure is read as one of this run.
         """
         experiment_id = self._experiment_id()
-        # Stored in receipts: spelled anew, earlier exports would not be found.
+        # The place's name in receipts: with another spelling, those of earlier exports would not be
+        # found.
         place = f"mlflow {self.uri} {experiment_id}"
         figures = dict(run.figures)
         stored = self._stored_run(receipt, place, experiment_id)

@@ -63,10 +63,11 @@ class _Server:
         """
         self._endpoint = endpoint
         self._place = f"phoenix {endpoint.url}"
-        """Its name in receipts on disk: spelled anew, earlier exports would not be found."""
+        """The place's name in receipts on disk; with another spelling, the receipts of earlier
+        exports would not be found."""
         self._now = datetime.now(UTC).isoformat()
-        """The time of the export, for fields that have to have one: Phoenix makes latencies of
-        them, and those of the run are in the figures."""
+        """The time of the export, for fields that have to have a time. Phoenix makes latencies of
+        such fields; the run's true latencies are in its figures."""
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
         """Creates the Phoenix experiment of a run, and deletes the one of an earlier export.
@@ -83,7 +84,8 @@ class _Server:
         answer = endpoint.call("POST", f"/v1/datasets/{dataset_id}/experiments", body)
         experiment_id = str(answer["data"]["id"])
         earlier = receipt.id_at(self._place)
-        # Before its runs: an interrupted export is deleted by the next one.
+        # Kept before the experiment's runs are sent: the next export then deletes an interrupted
+        # one.
         receipt.keep(self._place, experiment_id)
         if earlier:
             endpoint.delete(f"/v1/experiments/{quote(earlier, safe='')}")

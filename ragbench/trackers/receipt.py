@@ -51,7 +51,8 @@ class Receipt:
         if receipts is None or receipts.fingerprint != fingerprint:
             receipts = Receipts(key=uuid.uuid4().hex, fingerprint=fingerprint)
         self._receipts = receipts
-        # An interrupted export leaves its key behind: the next one derives the same ids.
+        # Written at once: an interrupted export leaves its key behind, from which the next export
+        # derives the same ids.
         self._write()
 
     @property

@@ -85,7 +85,7 @@ class TrackerEndpoint(JsonEndpoint):
     def call_if_there(self, path: str, body: Any) -> Any:
         """Posts a body to the tracker; None where an object that the body names is missing there.
 
-        So a trace that the tracker has deleted does not end the export.
+        A trace that the tracker has deleted thereby does not end the export.
 
         Raises:
             TrackerError: there is no connection, or the tracker refuses the request.
@@ -96,7 +96,7 @@ class TrackerEndpoint(JsonEndpoint):
     def create(self, path: str, body: Any) -> bool:
         """Posts a body that creates an object in the tracker; False where it exists already.
 
-        The caller updates it then: an earlier export has made it.
+        An object that exists was made by an earlier export: the caller updates it then.
 
         Raises:
             TrackerError: there is no connection, or the tracker refuses the request.
@@ -212,7 +212,7 @@ def variable(names: tuple[str, ...], tracker: str, advice: str) -> str:
         advice: the end of the error: where a user finds the value.
 
     Raises:
-        TrackerError: none of them is.
+        TrackerError: none of the variables is set.
     """
     for name in names:
         value = os.environ.get(name, "").strip()
@@ -224,7 +224,7 @@ def variable(names: tuple[str, ...], tracker: str, advice: str) -> str:
 def named_id(*names: str) -> str:
     """A UUID of some names, such as a dataset and a case; equal in every run with that dataset.
 
-    Trackers show the runs of a case side by side because of it. Another formula would separate new
+    By this id trackers show the runs of a case side by side. Another formula would separate new
     runs from old ones.
     """
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "\0".join(names)))

@@ -134,7 +134,8 @@ def _filled_run(wandb: Any, stored: Any, run: TrackedRun, receipt: Receipt) -> T
             "W&B: WANDB_MODE is disabled, so nothing is sent. Set it to online or offline; then "
             "export again"
         )
-    # Stored in receipts: spelled anew, earlier exports would not be found.
+    # The place's name in receipts: with another spelling, those of earlier exports would not be
+    # found.
     place = f"wandb {stored.settings.base_url} {stored.entity} {stored.project}"
     is_new = receipt.id_at(place) is None
     receipt.keep(place, stored.id)
@@ -156,7 +157,7 @@ def _update_summary(stored: Any, run: TrackedRun) -> None:
     A figure that only an earlier export had would be read as one of this run.
     """
     figures = possible_figures(run.summaries)
-    # W&B filters by names without a dot, which the figures' names have.
+    # The figures' own names have dots, and W&B filters only by names without one.
     names = plain_names(figures)
     for figure, value in figures.items():
         if value is None:
@@ -182,7 +183,7 @@ def _log_cases(wandb: Any, stored: Any, run: TrackedRun) -> int:
 def _log_pages(wandb: Any, stored: Any, run: TrackedRun) -> None:
     """Logs the report's page as a panel of the W&B run, and its files as an artifact.
 
-    So a reader of the run at W&B sees the whole report, with its tables.
+    A reader of the run at W&B thereby sees the whole report, with its tables.
     """
     # A run without a report page has nothing to show here.
     if not run.pages:

@@ -143,11 +143,12 @@ def calibrate(
     """Learns from labels a scale for a validator's probabilities and, where needed, thresholds.
 
     The Platt scale holds for answers and chunks: the probability of an answer is that of its best
-    chunk. It shrinks toward the shipped one. The thresholds stay, so that a Yes and each word keep
-    their worth, and more or fewer queries reach them. They move where the 95 % interval of the
-    precision of a Yes does not hold the target, and a threshold that is learned comes nearer to it
-    in cross-validation; where no precision is asked for (then it is 98 %), only if it costs no F1,
-    and with few labels only if more verdicts become right than wrong beyond chance. With ``error``
+    chunk. The scale shrinks toward the shipped one. The thresholds stay, so that a Yes and each
+    word keep their worth, and more or fewer queries reach them. Thresholds move where the 95 %
+    interval of the precision of a Yes does not hold the target, and a threshold that is learned
+    comes nearer to the target in cross-validation; where no precision is asked for (then the target
+    is 98 %), only if the move costs no F1, and with few labels only if more verdicts become right
+    than wrong beyond chance. With ``error``
     the threshold is the conformal one: of queries without the answer at most that share is called
     Yes, on average over sets of labels like these (split conformal prediction; Vovk et al. 2005,
     Angelopoulos and Bates 2023). Figures "after" come from five-fold cross-validation over queries,
@@ -163,7 +164,7 @@ def calibrate(
     chunks_before = _chunks_of(queries)
     relevant = sum(row.positive for row in chunks_before)
     not_relevant = len(chunks_before) - relevant
-    # Both kinds: of one kind alone any threshold would look right.
+    # Relevant and other chunks: with labels of one kind alone any threshold would look right.
     has_chunks = min(relevant, not_relevant) >= _FEWEST
     target = _TARGET
     if precision is not None:
@@ -197,7 +198,8 @@ def calibrate(
         else:
             # A scale alone must show that it helps; a threshold that moves has shown it already.
             is_better, notes = _is_better(answers_before, answers_after)
-    # From all labels: cross-validation has only measured how good that is.
+    # The final rule is learned from all labels: cross-validation has only measured how well such a
+    # rule does.
     learned = _learned_rule(queries, aim)
     after = _quality(answers_after)
     notes += _notes_on_calibration(after, aim, chunks_before)
@@ -228,7 +230,7 @@ def calibrate(
 def _chunks_of(queries: Sequence[_Query]) -> list[_Scored]:
     """The labelled chunks of all queries in one list.
 
-    A threshold of chunks is learned from all of them, since it holds for every query.
+    The threshold of chunks is learned from the chunks of all queries, since it holds for every one.
     """
     chunks: list[_Scored] = []
     for query in queries:
@@ -264,8 +266,8 @@ def _tradeoffs(queries: Sequence[_Query], aim: _Aim, seed: int) -> Iterator[Trad
     A user sees so where a precision of 98 % costs nearly every Yes, and can ask for less. The
     targets are precisions, or guaranteed errors where one was asked for.
     """
-    # Only figures of answers are shown: no threshold of chunks is learned for them. That of answers
-    # is, whatever was asked for: else every target would have the same figures.
+    # Only figures of answers are shown: no threshold of chunks is learned for them. The threshold
+    # of answers always moves here: else every target would have the same figures.
     plain_aim = replace(aim, has_chunks=False, moves=True)
     targets = _PRECISIONS
     if aim.error is not None:
@@ -287,7 +289,7 @@ def _reaches_more(before: Quality, after: Quality, precision: float, *, costs: b
     Args:
         before: with the shipped threshold.
         after: with the learned threshold, in cross-validation.
-        costs: whether it may cost F1: the user asked for just this precision.
+        costs: whether the move may cost F1, because the user asked for just this precision.
     """
     if before.precision is None or after.precision is None:
         return False  # without a Yes there is no precision
@@ -337,8 +339,9 @@ def _f1(quality: Quality) -> float:
 def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[bool, list[str]]:
     """Whether scaled probabilities are nearer to the labels than before, and notes for the user.
 
-    They were not learned from these labels. The difference of Brier scores, query by query, must be
-    above its standard error. A user with too few labels learns how many would do.
+    The probabilities come from cross-validation: none was learned from the label it is held to. The
+    mean difference of Brier scores must be above its standard error. A user with too few labels
+    learns how many would do.
     """
     gains: list[float] = []
     for old, new in zip(before, after, strict=True):
@@ -422,7 +425,7 @@ def _lowest_precise(rows: Sequence[_Scored], precision: float) -> float:
 def _best_f1(rows: Sequence[_Scored]) -> float:
     """The threshold with the best F1 over some rows; of equal ones, the highest.
 
-    It is the threshold of chunks, where a missed one costs as much as a wrong one.
+    Chunks get this threshold, since a missed chunk costs as much as a wrong one.
     """
     positive = sum(row.positive for row in rows)
     best_step = max(_steps(rows), key=lambda step: 2 * step.hits / max(1, step.called + positive))
@@ -470,7 +473,8 @@ def _cross_validated(
             query = queries[number]
             [answer] = _on_scale(rule.scale, [query.answer], thresholds.present)
             answers[number] = answer
-            # Where the answer is present, only chunks that reach it are relevant.
+            # Where the answer is called present, only chunks that reach the threshold of that are
+            # called relevant.
             threshold = thresholds.relevant
             if answer.called:
                 threshold = thresholds.present
@@ -482,8 +486,8 @@ def _cross_validated(
 def expected_calibration_error(probabilities: Sequence[float], labels: Sequence[bool]) -> float:
     """The mean gap between probability and share of positives, over ten bins of equal width.
 
-    It is 0 where probabilities come true as often as they say, and for no rows. Source: Guo et al.
-    2017, "On Calibration of Modern Neural Networks".
+    The error is 0 where probabilities come true as often as they say, and for no rows. Source: Guo
+    et al. 2017, "On Calibration of Modern Neural Networks".
     """
     rows = reliability(probabilities, labels)
     gaps = sum([count * abs(mean - share) for mean, share, count in rows])
@@ -514,9 +518,9 @@ def reliability(
 def _conformal(rows: Sequence[_Scored], error: float) -> float:
     """The threshold that at most a share ``error`` of queries without the answer reaches.
 
-    A user who asks for a guaranteed error gets it by this threshold. Of n such scores, and one more
-    that is drawn like them, the new one is above the k-th highest with a chance of at most k / (n +
-    1). With too few of them nothing is called Yes.
+    A user who asks for a guaranteed error gets it by this threshold. Of n scores of such queries,
+    and one more that is drawn like them, the new one is above the k-th highest with a chance of at
+    most k / (n + 1). With too few scores nothing is called Yes.
     """
     scores = [row.probability for row in rows if not row.positive]
     # The k-th highest is then at place k - 1.
@@ -524,7 +528,7 @@ def _conformal(rows: Sequence[_Scored], error: float) -> float:
     allowed = math.floor(error * (len(scores) + 1))  # k of the docstring
     if allowed < 1:
         return 1.0
-    # The next number above it: the score itself must not reach the threshold.
+    # The next number above the score: the score itself must not reach the threshold.
     return math.nextafter(scores[allowed - 1], 2.0)
 
 

@@ -65,7 +65,7 @@ def shipped(name: str) -> Mapping[str, Any]:
     The files are ``ragbench/validators/weights/<name>.json``, written by
     benchmarks/train_validator.
 
-    They are numbers from training: change them only by training again.
+    The files hold numbers from training: change them only by training again.
     """
     text = files("ragbench.validators").joinpath("weights", f"{name}.json").read_text("utf-8")
     loaded: Mapping[str, Any] = json.loads(text)
@@ -234,8 +234,8 @@ class DecisionRule(Record):
     def on_scale(self, probability: float) -> float:
         """A probability put on the scale of the user's labels; unchanged without labels.
 
-        It is rounded as in the verdicts that a calibration was learned from: a threshold then parts
-        them as it parted those.
+        The probability is rounded first, as it was in the verdicts that the calibration was learned
+        from: a threshold then parts new verdicts exactly as it parted those.
         """
         # Unscaled probabilities are not rounded, so that verdicts without labels stay as they were.
         if self.scale == UNSCALED:
@@ -279,7 +279,7 @@ class Weights(Record):
 def shipped_weights(name: str, features: tuple[str, ...]) -> Weights:
     """The shipped weights of a validator, with the thresholds and words measured with them.
 
-    They are read once, and checked to have a weight for each feature.
+    The file is read once, and checked to have a weight for each feature.
 
     Args:
         features: in the order in which the validator gives their values.
@@ -357,7 +357,7 @@ class CalibratedValidator(ABC):
         if relevant is None:
             relevant = base.relevant
             if present is not None:
-                # Lowered with it: a chunk must be relevant before it is an answer.
+                # Lowered with `present`: a chunk must be relevant before it is an answer.
                 relevant = min(base.relevant, present)
         if present is None:
             present = max(base.present, relevant)
@@ -401,7 +401,7 @@ class LearnedValidator(CalibratedValidator):
     def measured(self) -> DecisionRule:
         """The rule with the thresholds and words that were measured with the shipped weights.
 
-        The rule withholds a Yes where it was measured to be worth little.
+        The rule withholds a Yes where a Yes was measured to be worth little.
 
         Raises:
             ConfigError: a slot does not exist.

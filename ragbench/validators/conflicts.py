@@ -81,7 +81,7 @@ def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Confl
 def _statement_of_quote(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statement:
     """A quote prepared to be compared with others: its words, names, dates and numbers.
 
-    Those of the query are left out, since both quotes of a pair have them.
+    Words and names that the query has are left out, since both quotes of a pair have them.
     """
     text = normalise(evidence.text)
     tokens = frozenset(tokenise(evidence.text))

@@ -219,8 +219,8 @@ def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Suspicion]:
 def _about_order(chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
     """The warning of scores that do not fall from chunk to chunk; none where they do.
 
-    Then either the order or the meaning of the scores is another than intended: a cut after the
-    first chunks would drop the best ones.
+    Scores that rise mean that either the order or the scores are other than intended: a cut after
+    the first chunks would drop the best ones.
     """
     scores = [chunk.score for chunk in chunks if chunk.score is not None]
     if not any(before < after for before, after in pairwise(scores)):
@@ -237,7 +237,7 @@ def _about_order(chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
 def _repeated(chunks: Sequence[Chunk]) -> list[Chunk]:
     """The chunks that repeat the text of an earlier chunk, apart from spaces and capitals.
 
-    They take the places of chunks that could say more.
+    Repeated chunks take the places of chunks that could say more.
     """
     seen: set[str] = set()
     repeated: list[Chunk] = []

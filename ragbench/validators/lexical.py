@@ -131,7 +131,7 @@ class ChunkReading:
             if scores[position] >= lowest_score:
                 quoted_positions.append(position)
         spans: list[Span] = []
-        previous = -2  # no sentence follows it
+        previous = -2  # no position is right behind this one
         for position in sorted(quoted_positions):
             start = self.sentences[position].start
             if position == previous + 1:
@@ -144,7 +144,7 @@ class ChunkReading:
     def _score(self, sentence: _Sentence) -> float:
         """How much a sentence speaks for an answer, to choose the sentences that are quoted.
 
-        It only orders sentences of one chunk: no probability is made of it.
+        The score only orders sentences of one chunk: no probability is made of it.
         """
         question = self.question
         coverage = _coverage(question.weights, sentence.tokens)
@@ -383,7 +383,8 @@ def read_in_windows(
     """
     windows: list[tuple[int, Span]] = []
     window_texts: list[str] = []
-    # Windows of all chunks are one pool: rarity and "behind" are over all of them.
+    # Windows of all chunks are one pool: how rare a word is, and how far a window is behind the
+    # best one (the feature "behind"), is counted over all windows.
     for number, text in enumerate(texts):
         for window in windows_of(text):
             windows.append((number, window))
@@ -429,7 +430,8 @@ class LexicalValidator(LearnedValidator):
     def identity(self) -> str:
         """The validator's identity: tokeniser, sentence splitter, weights and limits.
 
-        Stored verdicts are reused while it is equal, so that all that changes a verdict is in it.
+        Stored verdicts are reused while the identity is equal, so that it has to hold all that
+        changes a verdict.
         """
         digest = shipped_weights(self.name, self.features).digest
         return f"lexical:{TOKENISER_VERSION}.{SENTENCES_VERSION}:{digest}:{self.limits.identity}"
@@ -461,7 +463,7 @@ class LexicalValidator(LearnedValidator):
         readings = read_in_windows(prepared, texts, weights.chunk)
         findings: list[Finding] = []
         for chunk, reading in zip(chunks, readings, strict=True):
-            # Without the number of chunks: it counts as among the most that were measured.
+            # Without a number of chunks, `probability` takes the largest that was measured.
             finding = Finding(chunk=chunk, probability=weights.probability(reading.logit))
             # Only relevant chunks are quoted.
             if limits.on_scale(finding.probability) >= limits.thresholds.relevant:

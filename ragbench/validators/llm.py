@@ -94,7 +94,7 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
             Message(role="assistant", content=reply),
             Message(role="user", content=objection),
         ]
-    # Lenient at last: what it says of existing passages still counts.
+    # Lenient at last: what the second reply says of existing passages still counts.
     lenient = Schema(definition=form, check=partial(msgspec.convert, type=_Answer))
     second_reply = chat.complete(messages)
     answer: _Answer = read_structure(second_reply, lenient)
@@ -105,7 +105,7 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
 def _checked_answer(texts: Sequence[str], value: object) -> _Answer:
     """The model's answer about some passages, from the parsed JSON of its reply.
 
-    Only numbers that were shown can be joined with a chunk.
+    The answer names passages by number: only a number that was shown leads to a chunk.
 
     Args:
         texts: of the passages that the model was shown.
@@ -194,7 +194,8 @@ class _Proof:
             return
         probability = answer.confidence
         if not answer.answer_present:
-            # It is sure of the absence: the rest of its confidence is left for an answer.
+            # The model's confidence is that there is no answer: only the rest of it, and never more
+            # than `_DENIED`, is left for an answer.
             probability = min(1 - max(answer.confidence, 0.5), _DENIED)
         # Of several batches the surest answer counts.
         self.probability = max(self.probability, probability)
@@ -253,11 +254,11 @@ class LlmValidator(CalibratedValidator, Checked):
     several, and longer chunks in windows."""
 
     def __post_init__(self) -> None:
-        """Checks the settings and makes the rule of verdicts: each of the two bases does one.
+        """Checks the settings (`Checked`) and makes the rule of verdicts (`CalibratedValidator`).
 
-        A call of only one of them would leave a wrong setting, or a validator without a rule.
+        A call of only one of the two would leave a wrong setting, or a validator without a rule.
         """
-        # Called by class, each once: `super()` would follow only one line of the bases.
+        # Called by class, each once: `super()` would call the method of the first base only.
         Checked.__post_init__(self)
         CalibratedValidator.__post_init__(self)
 
@@ -265,7 +266,7 @@ class LlmValidator(CalibratedValidator, Checked):
     def identity(self) -> str:
         """The validator's identity: it changes with the prompt, the model and the limits.
 
-        Stored verdicts are reused while it is equal.
+        Stored verdicts are reused while the identity is equal.
         """
         # The number of characters decides how chunks are cut, and so what is asked.
         model = f"{PROMPT_VERSION}:{self.chat.name}:{self.characters}"

@@ -141,7 +141,7 @@ class LocalValidator(LearnedValidator, Checked):
 
         A model of the hub is fetched when first needed.
         """
-        # Called by class, each once: `super()` would follow only one line of the bases.
+        # Called by class, each once: `super()` would call the method of the first base only.
         Checked.__post_init__(self)
         # A hub's model is looked for when it is needed, since that may download it.
         if self.reader is not None and not is_hub_name(self.reader):
@@ -152,7 +152,8 @@ class LocalValidator(LearnedValidator, Checked):
     def identity(self) -> str:
         """The validator's identity: rules, weights, limits, and the bytes of its reader.
 
-        Stored verdicts are reused while it is equal, so that all that changes a verdict is in it.
+        Stored verdicts are reused while the identity is equal, so that it has to hold all that
+        changes a verdict.
         """
         # The words' own weights decide what the reader reads.
         lexical = shipped_weights("lexical", LEXICAL_FEATURES).digest
@@ -177,7 +178,7 @@ class LocalValidator(LearnedValidator, Checked):
     def import_packages(self) -> None:
         """Imports the packages of reader and embedder, so that a missing one shows at once.
 
-        Otherwise a run would end in the middle, at the first query that needs it.
+        Otherwise a run would end in the middle, at the first query that needs the package.
         """
         import_reader_packages(self.reader)
         if self.embedder is not None:
@@ -193,7 +194,8 @@ class LocalValidator(LearnedValidator, Checked):
         # Without a sign of a language, Latin letters are taken for English.
         if not language:
             is_english = query.isascii()
-        # A reader that the user names may know other languages.
+        # The shipped reader is used where `self.reader` is None; one that the user names may know
+        # other languages.
         if self.reader is None and not is_english:
             return self._by_words(query, chunks, language)
         reasons: list[str] = []
@@ -216,7 +218,7 @@ class LocalValidator(LearnedValidator, Checked):
         )
         # A chunk without text is never read.
         with_text = [chunk for chunk in intake.chunks if chunk.text.strip()]
-        # Read for any part of the query counts as read.
+        # A chunk that was read for any part of the query counts as read.
         unread = len(with_text) - len(read)
         verdict_reasons = verdict.reasons
         # After a Yes the chunks that were not read do not matter.
@@ -258,7 +260,7 @@ class LocalValidator(LearnedValidator, Checked):
     def _findings(
         self, part: QueryPart, chunks: Sequence[Chunk], notes: list[str], read: set[str]
     ) -> list[Finding]:
-        """The finding in each chunk for a query or a part of it, by the reader if it reads it.
+        """The finding in each chunk for a query or a part of it, by the reader where it is read.
 
         The first few chunks are read, and the others only where none of these answers: reading
         takes nearly all the time. Notes and read ids are collected from all parts of a query.
@@ -307,7 +309,7 @@ class LocalValidator(LearnedValidator, Checked):
                 words = readings_by_words[number]
                 finding = _finding(weights, chunks[number], words, reading, len(chunks))
                 findings[number] = finding
-                # As the verdict will have it, after rules and objections.
+                # The probability as the verdict will have it, after rules and objections.
                 probability = settled(query, finding, self.limits).probability
                 is_answered = is_answered or probability >= limits.present
             if is_answered:
@@ -330,7 +332,7 @@ class LocalValidator(LearnedValidator, Checked):
         ranked = self._ranked(query, texts, logits)
         best_by_words = ranked[:_BY_WORDS]
         best_by_rank = range(min(_BY_RANK, len(texts)))
-        # Both lists, each chunk once; the words' choice first.
+        # The best by words, then the first in the retriever's order, each chunk once.
         first = list(dict.fromkeys([*best_by_words, *best_by_rank]))
         # The chunks to read first, then the others as they are ranked.
         order = [number for number in dict.fromkeys([*first, *ranked]) if has_words[number]]
@@ -404,7 +406,7 @@ class LocalValidator(LearnedValidator, Checked):
     def _weights(self) -> Weights:
         """The weights that were learned with the shipped reader; every reader is scored by them.
 
-        Of another reader they give an order of chunks, and no measured probability.
+        With another reader these weights give an order of chunks, and no measured probability.
         """
         return shipped_weights(self.name, self.features)
 
@@ -421,25 +423,25 @@ def _finding(
         reading: the chunk by the reader.
         chunks: how many there are: among many, one of them looks like an answer by chance.
     """
-    # By the first tower: how surely it is on the topic.
+    # By the reader's first tower: how surely the chunk is on the topic.
     topic = weights.chunk.logit(local_features(words, reading.logit))
     answered: float | None = None
     if reading.answers is not None:
-        # By the second one, on the same weights: how surely it answers the question.
+        # By the second tower, with the same weights: how surely the chunk answers the question.
         logit = weights.chunk.logit(local_features(words, reading.answers))
         answered = weights.probability(logit, chunks)
     beside = words.quoted()
-    spans = beside[:1]  # what a reader without spans says is quoted by words
-    # An empty span is a reader that names no place.
+    spans = beside[:1]  # the best sentence by words, where the reader names no place
+    # An empty span means that the reader names no place.
     if reading.end > reading.start:
         answer = Span(reading.start, reading.end)
         sentence: Span | None = None
         if row_around(chunk.text, answer) is None:  # a sentence can be several rows of a table
             sentence = touched(words.sentences, answer)
             if sentence is None:
-                # It may be in another window than the one that is best by words.
+                # The answer may be outside of the window whose sentences were scored by words.
                 sentence = touched(split_sentences(chunk.text), answer)
-        # Without a sentence around it, the answer itself is quoted.
+        # Without a sentence around the answer, the answer itself is quoted.
         spans = (sentence or answer,)
     return Finding(
         chunk=chunk,
@@ -671,8 +673,9 @@ def kept_readings(
     fresh: dict[bytes, PairReading] = {}
     for number, reading in zip(missing, new_readings, strict=True):
         fresh[keys[number]] = reading
-    if store is not None and not notes:  # a note on what was not read is due each time
-        # Not stored is only lost time.
+    # Notes say what was not read: with kept readings they would be missing the next time.
+    if store is not None and not notes:
+        # A reading that could not be stored costs only time.
         with suppress(RunError):
             rows = {key: astuple(reading) for key, reading in fresh.items()}
             store.keep(reader_key, query_key, rows)

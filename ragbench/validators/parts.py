@@ -61,7 +61,7 @@ def split_query(query: str) -> tuple[QueryPart, ...]:
         if match:
             before = match["before"]
             behind = match["behind"]
-            # Each is asked with all that they share.
+            # Each of the two is asked with the words that they share.
             return (
                 QueryPart(text=f"{before}{match['first']} {behind}"),
                 QueryPart(text=f"{before}{match['second']} {behind}"),
@@ -82,7 +82,7 @@ def split_query(query: str) -> tuple[QueryPart, ...]:
             if not context:
                 added = _subject_words(first_piece)
         elif names:
-            context = names  # the parts that follow are about this one
+            context = names  # the pieces that follow are about what this one names
         else:
             added = context
         # Words that the piece has already are not added.
@@ -98,7 +98,7 @@ _ONE_SUBJECT = ("attributes", "one_each", "asked_twice")
 def _question_pieces(query: str) -> Sequence[str]:
     """The pieces of a query that asks several things; empty where one piece is no question.
 
-    Then the query is read as one.
+    Where the result is empty, the caller reads the query as one.
     """
     pieces = _WORDS["joint"].split(query)
     # More than a few are read as one query, since each part costs as much.
@@ -123,14 +123,14 @@ def named_words(text: str) -> list[str]:
 def _subject_words(question: str) -> list[str]:
     """The words that a question is about: those behind the last "of", or the last article.
 
-    "How long is the trial" is about the trial. Where there is neither, they are those of all. A
-    later question that says "it", without a name before it, means these.
+    "How long is the trial" is about the trial. Where there is neither, the whole question counts. A
+    later question that says "it", without a name before that word, means this subject.
     """
     content_tokens = set(parse_question(question).tokens)
     subject = question
     match = _WORDS["subject"].search(question)
     if match:
-        # The last such place names what it is about.
+        # The words behind the last such place.
         subject = match["named"]
     # Words as the user wrote them, without those that only ask.
     return [word for word in subject.split() if not content_tokens.isdisjoint(tokenise(word))]

@@ -88,20 +88,20 @@ def self_test(
     documents.
 
     Args:
-        limit: how many pairs of each kind it is asked about, at most.
+        limit: how many pairs of each kind the validator is asked about, at most.
     """
     kinds: list[KindResult] = []
     for kind, rule in KINDS.items():
         has_answer = kind in ANSWER_KINDS
         # Each kind has its own random choices: one kind more changes no other one.
-        # By text: the same choices in every process and version.
+        # Seeded by a text: the same choices in every process and version.
         rules = _Rules(pairs, random.Random(f"{seed}:{kind}"))
         total = 0
         wrong: list[str] = []
         shuffled_pairs = rules.draw.sample(list(pairs), len(pairs))
         for pair in shuffled_pairs:
             if total >= limit:
-                # Pairs to which the rule does not apply do not count.
+                # So many were asked; pairs to which the rule does not apply are not counted.
                 break
             changed = rule(rules, pair)
             if changed is None:  # the rule does not apply
@@ -187,7 +187,7 @@ class _Rules(Record, kw_only=False):
             "c": said_as_clause(pair.question),
             "rest": without_answer(pair),
         }
-        # Drawn whether it fits or not, so that the draws are the same.
+        # Drawn before it is known whether it fits: each pair takes as many draws.
         wording: str = self.draw.choice(table("ragbench.validators", "self_test")[kind])
         for name, value in values.items():
             placeholder = "{" + name + "}"
@@ -247,7 +247,7 @@ class _Rules(Record, kw_only=False):
             return None
         number = self.draw.choice(numbers)
         new_number = self._stepped(number)
-        # A passage that has it, too, might answer.
+        # A passage that has the new number as well might answer the changed question.
         if new_number in pair.text:
             return None
         return _with_question_changed(pair, number, new_number)
@@ -255,7 +255,8 @@ class _Rules(Record, kw_only=False):
     def _stepped(self, number: str) -> str:
         """A number, or an identifier with digits, with another last digit.
 
-        So near a number reads like the right one. No step is 10: the digit is another one for sure.
+        The changed number is so near that it reads like the right one. No step is 10: the digit is
+        another one for sure.
         """
         step = self.draw.choice((1, 2, 3, 5))
         # The last digit, with anything but digits behind it.
@@ -318,7 +319,7 @@ class _Rules(Record, kw_only=False):
         if auxiliary is None:
             return None
         verb = auxiliary[1]
-        # These two do not take "n't" as they are.
+        # "can" and "will" do not take "n't" as they are.
         irregular = {"can": "can't", "will": "won't"}
         negated = irregular.get(verb, f"{verb}n't")
         return _with_question_changed(pair, verb, negated)
@@ -326,14 +327,14 @@ class _Rules(Record, kw_only=False):
     def passage(self, pair: AnsweredQuestion) -> QuestionAndText:
         """The question with its unchanged passage: a validator should find an answer.
 
-        It shows whether a validator that withstands near misses still says Yes.
+        This case shows whether a validator that withstands near misses still says Yes.
         """
         return QuestionAndText(pair.question, pair.text)
 
     def sentence(self, pair: AnsweredQuestion) -> QuestionAndText | None:
         """The question with the answering sentence alone: a validator should find an answer.
 
-        It shows whether a validator needs the text around an answer.
+        This case shows whether a validator needs the text around an answer.
         """
         span = answering_sentence(pair)
         if span is None:
@@ -385,7 +386,7 @@ def _with_question_changed(pair: AnsweredQuestion, old: str, new: str) -> Questi
     The changed question asks for something that the passage does not say.
     """
     # A function, for a new word as text would be read for backslashes.
-    # Once: a question that names it twice keeps the other place.
+    # Replaced once: a question that has the old word twice keeps the second.
     question = re.sub(rf"\b{re.escape(old)}\b", lambda _: new, pair.question, count=1)
     return QuestionAndText(question, pair.text)
 
@@ -405,7 +406,7 @@ _FEWEST_WORDS_LEFT = 7
 def without_answer(pair: AnsweredQuestion) -> str | None:
     """The passage without the sentences that hold the answer; None where too little is left.
 
-    It is on the topic and answers nothing: the hardest text for a validator.
+    Such a text is on the topic and answers nothing: the hardest text for a validator.
     """
     sentence = answering_sentence(pair)
     if sentence is None:

@@ -55,28 +55,27 @@ def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
 def _applicable_rules(query: str) -> frozenset[str]:
     """The names of the rules that are about something in a question.
 
-    A rule objects to a chunk that answers for another name, year or the like. This depends on the
-    question alone, and is looked up once for all of its chunks.
-
-    Most rules are of nothing in a given question.
+    A rule objects to a chunk that answers for another name, year or the like. Which rules can apply
+    depends on the question alone, and is looked up once for all of its chunks: most rules find
+    nothing in a given question.
     """
     names: set[str] = set()
     if query:
-        # These look into the question themselves.
+        # These rules are always tried: they look into the question themselves.
         names.update(("unknown", "cause", "comparison", "definition", "life", "row"))
     if identifiers(query):
         names.add("identifier")
-    # For a date, a time or a number.
+    # Whether the question asks for a date, a time or a number.
     if any(_WORDS[f"asks_{kind}"].match(query) for kind in _KINDS_OF_ANSWERS):
         names.add("time")
     if _asks_what_is_not(query):
         names.add("polarity")
     if is_yes_or_no(query):
         names.add("predicate")
-        # "No, only in 1997" answers it, in other numbers and in opposite words.
+        # "No, only in 1997" answers a yes-or-no question, in other numbers and in opposite words.
         return frozenset(names)
     has_number = _WORDS["number"].search(_normalised(query)) is not None
-    # A rule answers "I drove 240 km: what do I get?" without that number.
+    # A text that states a rule answers "I drove 240 km: what do I get?" without that number.
     is_about_own_case = _WORDS["own_case"].search(query) is not None
     if has_number and not is_about_own_case:
         names.add("number")
@@ -92,7 +91,7 @@ def _applicable_rules(query: str) -> frozenset[str]:
 def _asks_what_is_not(query: str) -> bool:
     """Whether a query asks for a fact with a negation, as "Which room is not heated?" does.
 
-    A text that says what is so shares all of its words, and answers the opposite.
+    A text that says which room is heated shares all words of the query, and answers the opposite.
     """
     if not _WORDS["not"].search(query) or not _WORDS["fact"].match(query):
         return False
@@ -143,8 +142,9 @@ def identifiers(text: str) -> tuple[str, ...]:
 def _is_identifier(word: str) -> bool:
     """Whether a word is an identifier: with letter and digit, underscore, dashes or inner dots.
 
-    Its dashes are before it, as in --force. A digit counts beside ASCII letters alone: in a script
-    without spaces, such as Chinese, a whole clause with a digit looks like one word.
+    Dashes count at the beginning of a word, as in --force. A digit counts beside ASCII letters
+    alone: in a script without spaces, such as Chinese, a whole clause with a digit looks like one
+    word.
     """
     # Looked at first: amounts and ordinals have letters and digits, too.
     if _PLAIN.fullmatch(word):
@@ -254,7 +254,7 @@ def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
     plain_quote = _normalised(quoted)
     for match in _WORDS["number"].finditer(question):
         number = match[0]
-        # In any form of writing.
+        # The chunk has the question's number, in whatever form it is written.
         if re.search(_forms(number), plain_text):
             continue
         # Percentages vary with each text, and name no thing.
@@ -265,7 +265,8 @@ def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
         if _is_year(number):
             rivals += _years(plain_text)
         neighbours = _neighbours(question, match.span())
-        # Other numbers only in the sentences that seem to answer, beside the same word.
+        # Numbers that are no years are rivals only in the sentences that seem to answer, and only
+        # beside the same word as in the question.
         for candidate in _WORDS["number"].finditer(plain_quote):
             if neighbours & _neighbours(plain_quote, candidate.span()):
                 rivals.append(candidate[0])
@@ -291,7 +292,7 @@ _THOUSANDS = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?!,?\d)")
 def _normalised(text: str) -> str:
     """A text in small letters and plain signs for comparison, without the commas in numbers.
 
-    Then 1,200 equals 1200.
+    In this form "1,200" equals "1200".
     """
     return _THOUSANDS.sub(lambda number: number[0].replace(",", ""), normalise(text))
 
@@ -299,7 +300,7 @@ def _normalised(text: str) -> str:
 def _is_year(number: str) -> bool:
     """Whether a number, in digits, may be a year from 1000 to 2099.
 
-    A year is objected to whatever words are beside it.
+    Another year than the question's is a reason to object, whatever words are beside that year.
     """
     return re.fullmatch(r"1\d{3}|20\d\d", number) is not None
 
@@ -431,7 +432,7 @@ class _Word(NamedTuple):
 def _opposite(query: str, text: str, quoted: str) -> Iterator[str]:
     """The objections to sentences that say the opposite of a word of the question.
 
-    They answer another question: the last director is not the first one.
+    Such sentences answer another question: the last director is not the first one.
 
     An objection turns a seeming answer into a near miss. All rules take the same parameters: the
     question, the chunk's text, and its sentences that seem to answer.
@@ -456,7 +457,7 @@ def _opposite(query: str, text: str, quoted: str) -> Iterator[str]:
 def _words_with_neighbours(text: str) -> Mapping[str, _Word]:
     """The words of a text by their stems, each with its neighbours; articles do not count.
 
-    So "the first director" and "a last director" have the same neighbour.
+    With articles left out, "the first director" and "a last director" have the same neighbour.
     """
     # Articles would separate a word from its neighbour.
     plain = re.sub(r"\b(?:the|an?) ", "", text.lower())
@@ -472,8 +473,8 @@ def _words_with_neighbours(text: str) -> Mapping[str, _Word]:
 def _opposites() -> Mapping[str, Mapping[str, bool]]:
     """By the stem of a word, its opposites, each with whether they are opposite anywhere.
 
-    Verbs are so anywhere; others only beside the same word: the first director, the last director.
-    Each pair is there both ways.
+    Verbs are opposite anywhere; other words only beside the same word: the first director, the last
+    director. Each pair is there both ways.
     """
     entries = table("ragbench.validators", "slots")
     opposites: dict[str, dict[str, bool]] = {}
@@ -515,7 +516,7 @@ def _affirms(query: str, text: str, quoted: str) -> Iterator[str]:
     An objection turns a seeming answer into a near miss. All rules take the same parameters: the
     question, the chunk's text, and its sentences that seem to answer.
     """
-    # Without its "not", as the text would say it.
+    # The question without its "not", as a text would say what is so.
     query_tokens = frozenset(parse_question(_WORDS["not"].sub(" ", query)).tokens)
     shared = query_tokens.intersection(tokenise(quoted))
     says_the_same = len(shared) >= _AFFIRMED * len(query_tokens)
@@ -592,7 +593,7 @@ _DIRECTIONS = (
 def _other_direction(query: str, text: str, quoted: str) -> Iterator[str]:
     """The objections to a chunk with the effects of a thing where its causes are asked for.
 
-    Or the other way round.
+    The same holds for causes where the effects are asked for.
 
     An objection turns a seeming answer into a near miss. All rules take the same parameters: the
     question, the chunk's text, and its sentences that seem to answer.
@@ -620,8 +621,9 @@ def _other_direction(query: str, text: str, quoted: str) -> Iterator[str]:
 def _tells(sentence: str, topic_tokens: Set[str], direction: _Direction) -> bool:
     """Whether a sentence tells what is asked: "oxygen causes rust", "rust is caused by oxygen".
 
-    Such a sentence answers a question for causes. In the first the topic, rust, is the object of
-    the verb of the wrong direction.
+    Both sentences answer "what causes rust". The topic there is rust: "causes" with rust as its
+    subject would tell effects, so it is the verb of the wrong direction, and tells a cause only
+    with rust as its object. "Is caused by" is of the right direction.
     """
     wrong_verb = _WORDS[direction.wrong].search(sentence)
     if wrong_verb is not None:
@@ -629,7 +631,7 @@ def _tells(sentence: str, topic_tokens: Set[str], direction: _Direction) -> bool
         object_tokens = tokenise(sentence[wrong_verb.end() :])
         if not topic_tokens.isdisjoint(object_tokens):
             return True
-    # Without a verb of the right direction the sentence tells nothing of it.
+    # Without a verb of the right direction either, the sentence does not tell what is asked.
     if _WORDS[direction.right].search(sentence) is None:
         return False
     return not topic_tokens.isdisjoint(tokenise(sentence))
@@ -708,7 +710,7 @@ _LONGEST_LIFE = 110
 
 
 def _life_date(query: str, text: str, quoted: str) -> Iterator[str]:
-    """The objection to sentences whose only date is of a life, where it is asked when.
+    """The objection to sentences whose only date is of a life, where the question asks when.
 
     "Ada Lovelace (1815-1852) wrote the first program" does not say when she wrote it.
 
@@ -741,7 +743,7 @@ def _is_life(dates: re.Match[str]) -> bool:
     """
     if dates["birth"] is None:
         return True  # "born in 1815" is written with the word
-    # Both are years, by the expression.
+    # The expression that found the dates takes only years for birth and death.
     years = int(dates["death"]) - int(dates["birth"])
     return _SHORTEST_LIFE <= years <= _LONGEST_LIFE
 
@@ -780,8 +782,8 @@ _BEHIND_NAME = re.compile(r"[A-Z0-9][\w-]* ([a-z]+)")
 def _no_predicate(query: str, text: str, quoted: str) -> Iterator[str]:
     """The objection to a chunk that names a yes-or-no question's subject and nothing else.
 
-    Such a chunk tells other features of the thing. Where no name is in the question, an answer in
-    other words looks the same, and nothing is objected.
+    Such a chunk tells other features of the subject. Where no name is in the question, an answer in
+    other words looks just like such a chunk, and nothing is objected.
 
     An objection turns a seeming answer into a near miss. All rules take the same parameters: the
     question, the chunk's text, and its sentences that seem to answer.
@@ -803,7 +805,7 @@ def _no_predicate(query: str, text: str, quoted: str) -> Iterator[str]:
     subject_tokens.update(content_tokens[:-_WORDS_OF_PREDICATE])
     text_tokens = set(tokenise(text))
     has_subject = subject_tokens <= text_tokens
-    # It is about the subject, and has none of what is asked of it.
+    # The chunk is about the subject, and has no word of what is asked about it.
     if predicate and has_subject and text_tokens.isdisjoint(predicate):
         yield "it tells other things of what the question names"
 
@@ -835,9 +837,10 @@ def without_echo(query: str, text: str) -> str:
     """The text with each mere repetition of the question blanked out, so that it is no answer.
 
     Lists of questions, tickets, and pages that promise an answer share all words of a question and
-    do not answer it. Each place that repeats it is blanked: the sentence with the question, and a
-    promise right behind it ("This passage answers it"). It stays where a reply follows: "When does
-    it close? At nine." Blanks take the place of letters, so positions in the text stay the same.
+    do not answer it. Each place that repeats the question is blanked: the sentence with the
+    question, and a promise right behind it ("This passage answers it"). A repetition stays where a
+    reply follows: "When does it close? At nine." Blanks take the place of letters, so positions in
+    the text stay the same.
     """
     question = query.strip(" ?!.\n").lower()
     lower_text = text.lower()
@@ -869,8 +872,8 @@ def without_echo(query: str, text: str) -> str:
         # a text has it: there is no reply to wait for.
         is_question = "?" in echo[0] or _WORDS["asks"].match(query)
         has_reply = not is_question or _is_reply(question, behind)
-        # "Related questions:" before it claims that an answer is here, and is none.
-        # It stays: what follows is a reply, and nothing claims to answer.
+        # The echo stays where a reply follows, with no promise behind the echo and no claim before
+        # it, such as "Related questions:", which says that answers are here and is none.
         if has_reply and not promise and not _WORDS["claim"].search(before):
             continue
         if promise:
@@ -885,15 +888,15 @@ def without_echo(query: str, text: str) -> str:
 def _is_reply(question: str, behind: str) -> bool:
     """Whether the text right behind a repeated question says something of its own, as a reply does.
 
-    That is a yes or a no, a number, or two words that the question does not have; neither a promise
-    of an answer nor another question.
+    A reply is a yes or a no, a number, or two words that the question does not have; neither a
+    promise of an answer nor another question is one.
 
     Args:
         behind: what follows the question, cut after some hundred characters.
     """
     if _WORDS["yes"].match(behind):
         return True
-    # Only the sentence right behind it.
+    # Only the sentence right behind the question counts.
     sentence = _WORDS["next"].split(behind, maxsplit=1)[0]
     is_next_question = behind[len(sentence) : len(sentence) + 1] == "?"
     if _WORDS["promise"].match(sentence) or is_next_question:
@@ -911,7 +914,7 @@ def without_marks(query: str, text: str) -> str:
     A number and a label stay, too, where the question names them: "What comes in step 2?".
 
     To the reader, a model, an item of a list looks like one that is asked for: of 200 texts that do
-    not answer it took 48 for answers with a bullet at each sentence, and 17 without.
+    not answer, the reader took 48 for answers with a bullet at each sentence, and 17 without.
     """
     # Words and numbers of the question, which labels may be.
     query_words = re.findall(r"[\d.]*\d|[^\W\d_]+", query.lower())

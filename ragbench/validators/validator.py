@@ -37,7 +37,8 @@ class Validator(Protocol):
     def identity(self) -> str:
         """A text that changes whenever the same input could get another verdict.
 
-        It holds settings, weights and models. Stored verdicts are reused while it is equal.
+        The text holds settings, weights and models. Stored verdicts are reused while the identity
+        is equal.
         """
         ...
 
@@ -91,7 +92,7 @@ class CascadeValidator:
     def __post_init__(self) -> None:
         """Refuses limits that are no shares, or leave no band that asks the second validator.
 
-        Otherwise it would be only one of its validators, under another name.
+        Otherwise a cascade would be only one of its two validators, under another name.
         """
         # Written so that NaN is refused as well.
         if not 0 <= self.low < self.high <= 1:
@@ -112,7 +113,7 @@ class CascadeValidator:
     def identity(self) -> str:
         """The cascade's identity: it changes with either of its validators and with its limits.
 
-        Stored verdicts are reused while it is equal.
+        Stored verdicts are reused while the identity is equal.
         """
         return f"cascade:{self.low:g}:{self.high:g}:({self.first.identity})({self.second.identity})"
 
@@ -129,7 +130,7 @@ class CascadeValidator:
         if escalates:
             verdict = in_conversation(self.second, query, chunks, history)
             reason = f"{self.first.name} was unsure ({probability:.2f}): {self.second.name} decided"
-        # Its own name stays in front, so that a reader sees both.
+        # "cascade" stays in front of the name of the validator that decided: a reader sees both.
         return replace(
             verdict,
             validator=f"cascade: {verdict.validator}",

@@ -149,7 +149,7 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
 
 
 def _doubted(finding: Finding, doubt: str) -> Finding:
-    """A finding that a doubt makes no answer, such as that the query is unclear.
+    """A finding, turned into no answer by a doubt, such as that the query is unclear.
 
     The chunk stays on the topic as surely as it seemed to answer. A finding that is no answer
     anyway needs no doubt as its reason.
@@ -217,7 +217,7 @@ def _rows_parted(
 def _best_rows(question: str, text: str, rows: Sequence[TableRow]) -> list[TableRow]:
     """The rows of a table that share most words with a question, headers left out.
 
-    A quote in a table is extended to them, since a value needs its label.
+    A quote in a table is extended to these rows, since a value needs its label.
     """
     headers = [row.header for row in rows]
     best_rows: list[TableRow] = []
@@ -316,7 +316,7 @@ def decide(
     if present:
         doubt = _why_unreliable(query, findings, rule)
     present = present and not doubt
-    # With what is left of `present`: a withheld Yes makes the retrieval Partial.
+    # By `present` after doubts: a withheld Yes makes the retrieval Partial.
     relevant = _relevant_findings(findings, limits, present=present)
     evidence = tuple(_quoted_evidence(relevant))
     word, worth = _in_words(probability, rule, doubt, present=present)
@@ -421,9 +421,9 @@ def _judged_part(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
     findings: list[Finding] = []
     for finding in ask(part):
         shared_tokens = context_tokens.intersection(tokenise(finding.chunk.text))
-        # Half of them: a chunk may call a thing by a part of its name.
+        # Half of the context's words: a chunk may call a thing by a part of its name.
         if 2 * len(shared_tokens) >= len(context_tokens):
-            # With the context in it, so that slots compare with the right names.
+            # `part.question` has the context in it, so that slots compare with the right names.
             findings.append(settled(part.question, finding, rule))
     probability = max((finding.probability for finding in findings), default=0.0)
     return _JudgedPart(part.text, findings, probability)
@@ -432,8 +432,8 @@ def _judged_part(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
 def _of_parts(whole: float, parts: Sequence[_JudgedPart], limits: Thresholds) -> float:
     """The probability of an answer to a query that asks several things, from those of its parts.
 
-    It is that of the part that is stated least. Where one chunk answers the whole, it is enough
-    that each part is rather stated than not.
+    The probability is that of the part that is stated least. Where one chunk answers the whole
+    query, it is enough that each part is rather stated than not.
 
     A query is answered only where each of its questions is.
 
@@ -450,7 +450,7 @@ def _of_parts(whole: float, parts: Sequence[_JudgedPart], limits: Thresholds) ->
 def _with_parts(whole: Finding, parts: Sequence[_JudgedPart], limits: Thresholds) -> Finding:
     """A chunk's finding for the whole query, joined with the parts of the query that it answers.
 
-    Then a chunk that answers one of two questions is relevant, and quoted for it.
+    Joined so, a chunk that answers one of two questions is relevant, and quoted for that question.
 
     A finding is what a validator found in one chunk.
     """
@@ -538,8 +538,8 @@ def _message_of_verdict(
 ) -> str:
     """The message of a verdict: one sentence that says whether the answer is there, and where.
 
-    It is often all of a verdict that is read. Without a relevant chunk its words are prescribed:
-    `NOTHING_RELEVANT`.
+    This sentence is often all of a verdict that is read. Without a relevant chunk its words are
+    prescribed: `NOTHING_RELEVANT`.
 
     Args:
         not_stated: parts of the query that no chunk states for certain.
@@ -585,7 +585,7 @@ def _reasons_of_verdict(
 ) -> Iterator[str]:
     """Reasons of a verdict: the probability against its threshold, and each chunk for or against.
 
-    They let a reader see why a verdict is not another one.
+    The reasons let a reader see why a verdict is not another one.
 
     Args:
         relevant: the findings of the relevant chunks, the best first.

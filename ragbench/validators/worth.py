@@ -60,13 +60,14 @@ class Worth(Record):
     def logit(self, steep: float, chunks: int) -> float:
         """A validator's own logit of its best chunk, flattened by the curve over all domains.
 
-        Without it a probability would promise more than came true on texts not learned from.
+        Unflattened, its probability would promise more than came true on texts that the validator
+        was not trained on.
 
         Args:
             steep: the validator's own logit.
             chunks: among how many chunks it is the best one.
         """
-        # More chunks were never measured.
+        # Pools of more chunks than `LARGEST_POOL` were never measured.
         pool_size = min(chunks, LARGEST_POOL)
         return self.slope * steep + self.offset + self.size * math.log(pool_size)
 
@@ -172,7 +173,7 @@ def _is_in_table(text: str, span: Span) -> bool:
         elif start < span.end and span.start < end:
             # The line and the place overlap.
             touches = True
-        # Both may become true in either order.
+        # The place may be touched before or after the rows are enough: looked at after each line.
         if rows >= _ROWS and touches:
             return True
         start = end
