@@ -17,7 +17,7 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -108,7 +108,7 @@ def run(line: str, folder: Path, environment: dict[str, str]) -> tuple[str, int]
 
 
 @contextlib.contextmanager
-def as_in_new_process(folder: Path, environment: dict[str, str]) -> Iterator[None]:
+def as_in_new_process(folder: Path, environment: dict[str, str]) -> Generator[None]:
     """Working folder, environment and modules of a process that is started in a folder."""
     folder_before = Path.cwd()
     environment_before = dict(os.environ)
