@@ -63,12 +63,13 @@ class DocumentsBeside(NamedTuple):
     def read(self) -> Iterable[Document]:
         """The documents that ``--corpus`` names, or those beside the dataset's file.
 
-        A guess at their encoding is reported.
+        The baseline and pipelines search them. A guess at their encoding is reported.
         """
         from ragbench.io.encoding import encoding_of
         from ragbench.io.read import read_documents
 
         if self.corpus:
+            # Its format is recognised: the format that the user names is the dataset's.
             source = self.corpus
             form = None
         # The dataset's format holds for documents beside it, too.

@@ -364,7 +364,8 @@ def _repeats_of_figure(
 def _has_answers(run: RunScores) -> bool:
     """Whether generation was a stage of the run, so that its stages say how each answer ended.
 
-    A baseline file does not hold the stages of its cases.
+    Then the gate's figure of answered cases is made of the stages, where no metric gives it. A
+    baseline file does not hold the stages of its cases: beside such a one there is no figure.
     """
     return any("generate" in stages for stages in run.table.fact("stages"))
 

@@ -77,10 +77,11 @@ def still_shared(shared: SharedLoss | None, checks: Iterable[GateCheck]) -> Shar
 
 
 def _is_against(check: GateCheck) -> bool:
-    """Whether a check over all cases failed, or saw a loss that it does not tolerate.
+    """Whether a check speaks against the run: it failed over all cases, or saw too large a loss.
 
-    A check that is open counts: its loss may be a part of a loss that another check shows. Slices
-    are left out, since they share their cases with the whole.
+    The gate looks among such checks for a loss that they share: the same cases, lost by several
+    metrics. A check that is open counts, since its loss may be a part of a loss that another check
+    shows. Checks of slices are left out: they share their cases with the whole.
     """
     # Time, cost and cases that must pass lose no score of a case.
     if check.kind not in (CheckKind.FLOOR, CheckKind.DROP, CheckKind.COVERAGE):

@@ -131,9 +131,10 @@ class Beside:
 
     @cached_property
     def answer_tokens(self) -> frozenset[str]:
-        """All words of the answer, common ones such as "the" too.
+        """All words of the answer that lies beside a reference, common ones such as "the" too.
 
-        ``answer_words`` has only the telling ones; whether a word is said at all, this knows.
+        The rules look here whether the answer says a word at all; ``answer_words`` has only the
+        words that tell something.
         """
         return frozenset(self.answer.tokens)
 

@@ -132,10 +132,12 @@ def calibration_gap(
 ) -> float:
     """Expected calibration error; a case's own value is correct - confidence.
 
-    It is positive when the system was too modest, negative when it was too sure of itself. The
-    run's figure, ECE, is made of the gaps of all cases by `expected_calibration_error`: that is why
-    a case's own value keeps its sign, which tells the figure whether the answer was correct. Stored
-    scores of runs are compared by ``version``: raise it in the decorator with a change of values.
+    The confidence is the system's own, which it states with its answer, as it may state other
+    candidates: all such metrics are in this file. The value is positive when the system was too
+    modest, negative when it was too sure of itself. The run's figure, ECE, is made of the gaps of
+    all cases by `expected_calibration_error`: that is why a case's own value keeps its sign, which
+    tells the figure whether the answer was correct. Stored scores of runs are compared by
+    ``version``: raise it in the decorator with a change of values.
     """
     del bins  # only the run's figure has bins
     correct = float(_best_score(by, response, references) >= threshold)

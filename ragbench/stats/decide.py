@@ -310,13 +310,16 @@ def _detectable_drop(
 ) -> float | None:
     """The smallest true drop of the mean that would be called worse in most samples like this one.
 
-    Such a drop has to stand out from what is tolerated and, at a share of the level, from no
-    change. None where the sample shows no spread, or is too small for any drop.
+    A user of an undecided gate sees by it which losses so few cases could show. It mirrors the rule
+    by which a change is called worse: the drop has to stand out from the tolerated one and, at the
+    family's stricter level, from no change as well. "Most" is the power of `detectable`. None where
+    the sample shows no spread, or is too small for any drop.
 
     Args:
         level: of this test within its family.
         share: of that level, for standing out from no change.
     """
+    # Differences below 0 are losses, so the tolerated drop lies at minus the tolerance.
     beyond_tolerance = Spread.of(totals, -tolerance)
     beyond_none = Spread.of(totals)
     if beyond_tolerance is None or beyond_none is None:

@@ -154,8 +154,10 @@ def _changes_by_case(
 ) -> dict[str, float | None]:
     """By case, how a metric moved between two runs, a loss below 0; None where one lacks a value.
 
+    An undecided check is settled by the changes of cases: they guide which are asked again, and
+    those that were asked again are its evidence. In the order of the run before.
+
     Args:
-        # In the order of the run before; a case that the later run lacks is None.
         sign: 1 where more of the metric is better, or else -1.
     """
     values_after = after.values(metric)

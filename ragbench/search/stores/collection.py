@@ -130,7 +130,8 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
         """The chunks of a result's rows, in their order.
 
-        Made only of rows that are in the result.
+        Each kind of collection reads the fields of its rows in its own way. Searches call it for
+        the rows of the result alone, since to read metadata takes time.
         """
 
     def count(self) -> int:

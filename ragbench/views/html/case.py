@@ -284,7 +284,9 @@ def _summary_line(row: CaseRow, before: CaseBefore | None, scores: str) -> Itera
 def _cause_html(row: CaseRow) -> Iterator[str]:
     """The HTML of why a case ended as it did, a link to the case, and its tags.
 
-    Language and documents are among the tags, because the page's filter goes by tags.
+    Language and documents are among the tags, because the page's filter goes by tags. The ``div``
+    stays open for the rest of the case, and `block` closes it. Style and script of the page
+    know the classes and elements.
     """
     attribution = row.attribution
     link = anchor(row.id)
