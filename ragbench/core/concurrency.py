@@ -31,7 +31,7 @@ class AdaptiveLimit:
         self.most = most
         self._now = now
         self._limit = float(min(first, most))
-        """How many may be in flight; its fraction grows until it is one more."""
+        """How many calls may be in flight: the whole part; the fraction grows towards one more."""
         self.in_flight = 0
         """Calls that have begun and not ended; whoever makes the calls counts them here."""
         self.epoch = 0
@@ -42,10 +42,11 @@ class AdaptiveLimit:
         self._latest: deque[bool] = deque(maxlen=_WINDOW)
         """Whether each of the latest calls was answered."""
         self._limited_in_row = 0
+        """How many calls in a row were refused because of a rate limit."""
         self._earliest = 0.0
-        """Rate limits in a row, and the first time at which one of those calls may come again."""
+        """The first time at which one of these refused calls may be made again."""
         self._paused_until = 0.0
-        """Until when everybody is asked to wait."""
+        """Until when the endpoint asks all callers to wait."""
 
     @property
     def limit(self) -> int:

@@ -103,7 +103,7 @@ class RunFolder:
         """
         self.path = path
         self.journal = path / _JOURNAL
-        """The database of its outcomes: where it is, a run has begun."""
+        """The database of the run's outcomes: a run has begun where this file exists."""
         self.in_flight = path / _IN_FLIGHT
         """The cases that are being asked."""
         self.writes = path / _WRITES

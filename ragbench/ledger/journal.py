@@ -125,13 +125,13 @@ class Journal(AbstractContextManager["Journal"]):
         outcome would take longer than many systems take to answer.
 
         Args:
-            path: its file. None keeps it in memory, without the outcomes that are asked for: they
-                are stored for a later command, and it could not read them.
+            path: the journal's file. None keeps the journal in memory, without the outcomes of
+                calls: those are stored for a later command, which could not read them there.
         """
         self.path = path
-        """Its file; None for one in memory."""
+        """The journal's file; None for a journal in memory."""
         self._flushed = time.monotonic()
-        """When recorded outcomes were last written: they are due some time after that."""
+        """When outcomes were last written: those that wait are due some time after that."""
         self._at_risk = 0.0
         """Seconds that RAGs and models worked for the outcomes that wait, see `_AT_RISK`."""
         self._known_texts: set[bytes] = set()
@@ -144,22 +144,22 @@ class Journal(AbstractContextManager["Journal"]):
         """Outcomes to be marked valid in an epoch, all others of their case and stage invalid:
         epoch, number of the case, stage and key, as `_CONFIRM` takes them."""
         self.before_flush: Callable[[], None] | None = None
-        """Called before new outcomes are stored: what they came from is stored ahead of them."""
+        """Called before new outcomes are stored, so that their origin is stored ahead of them."""
         self.reading = reading_journal(path)
-        """The context in which whatever is stored is decoded: it may be damaged."""
+        """The context in which stored rows are decoded: it turns damage into an error in words."""
         # The connection, which no other thread may use.
         self._db = connect(path)
         # Closed again if anything below fails; `pop_all` leaves it open where nothing did.
         with self.reading, ExitStack() as opened:
             opened.callback(self._db.close)
             self.runs = RunTables(self._db, self.reading)
-            """The runs that it holds outcomes of."""
+            """The runs whose outcomes the journal holds."""
             self.scores = ScoreTables(self._db, self.flush, self.reading)
-            """The cells."""
+            """The cells: each metric's result for each case."""
             self.was_empty = self._db.execute(_ANY_OUTCOME).fetchone() is None
-            """Whether no outcome was stored when it was opened; once its cases are placed, whether
-            none was by then (`placed` drops recorded ones, and stores the new). Then none need be
-            looked up."""
+            """Whether no outcome was stored when the journal was opened; once its cases are placed,
+            whether none was by then (`placed` drops recorded outcomes, and stores the new ones).
+            Where it was empty, no outcome need be looked up."""
             opened.pop_all()
         self.placed_digest: tuple[int, str] | None = None
         """How many cases were placed so far, and their fingerprint, as `cases_digest` would read

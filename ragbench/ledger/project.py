@@ -95,12 +95,12 @@ class Project:
             leaving_out: files and folders that no answer depends on, such as the run's folder.
         """
         self._watch = watch or Watch(since=STARTED)
-        """Sees what the system opens; without one it knows nothing of before this process's
-        start."""
+        """Sees which files the system opens. One that is made here, as none was given, knows
+        nothing of what was opened before this process began to use ragbench."""
         # By absolute path, as files are found below folders.
         left_out = {str(Path(path).absolute()) for path in leaving_out}
         self._left_out = frozenset(left_out | files_of_streams())
-        """Files and folders that do not count."""
+        """Files and folders that no answer depends on."""
         self._here = project_folder()
         """The project in which the command runs."""
         self._things = tuple(things)
@@ -116,9 +116,9 @@ class Project:
             if file not in self._left_out:
                 files.append(file)
         has_own_things = all(is_own(type(thing).__module__) for thing in self._things)
-        # Then only packages count: ragbench's own version is among them.
+        # Where all is ragbench's, only packages count: ragbench's own version is among them.
         self._is_all_own = not files and has_own_things
-        """Whether all of it is ragbench's, whose settings say what it is."""
+        """Whether the whole system is made of ragbench's classes, whose settings describe it."""
         if not files:
             # No file of the user's is seen: the project where the command runs is taken for the
             # system's. "_" is any file in it, as folders are found by a file (`project_folder`).
@@ -130,12 +130,12 @@ class Project:
         """By name the contents of large files in an earlier run, from `knows`: such a file is not
         read again while its stamp is the same."""
         self._packages_before: dict[str, OriginPart] = {}
-        """By name the installed packages in an earlier run, from `knows`; also to save reading."""
+        """By name the installed packages in an earlier run, from `knows`: they need not be read."""
         self._files: dict[str, tuple[OriginPart, str]] = {}
         """By path the files of the project as they were read, with their stamps."""
         self._settings_before: dict[str, tuple[OriginPart, ...]] = {}
-        """By stage the settings when its origin was first asked for: a setting that differs later
-        was changed by the system itself, see `origin`."""
+        """By stage the settings when `origin` was first asked for: a setting that differs later was
+        changed by the system itself, while it answered."""
 
     def _files_of_things(self) -> list[str]:
         """The source files that define the objects that are asked, such as a RAG.

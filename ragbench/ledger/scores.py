@@ -86,7 +86,7 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         self.asked = 0
         """Scores that a model was asked for."""
         self.reused = 0
-        """Scores that were known."""
+        """Scores that the store held already."""
         self._lock = threading.Lock()
         """Around each statement: many threads share the connection."""
         self._reading = Reading(partial(_unusable_store_error, path))

@@ -228,19 +228,19 @@ class RunTables:
         self._db = db
         self._reading = reading
         self.kept: dict[str, Any] = dict(db.execute("SELECT key, value FROM meta"))
-        """What `keep` stored, by name."""
+        """Facts of the journal that `keep` stored, by name, such as the epoch."""
         self.epoch = int(self.kept.get("epoch", 0))
         """The present setting's number; 0 before the first run."""
         latest = db.execute("SELECT run, complete, notes FROM runs ORDER BY run DESC LIMIT 1")
         # Before the first run: number 0, complete, without notes.
         row: tuple[int, int, str] = latest.fetchone() or (0, 1, "[]")
         self.number, is_complete, notes = row
-        # Its files belong to it: a disk may have failed, or the process ended, while they were
-        # written.
+        # A run is interrupted as well where its report and other files ("unwritten") are missing:
+        # a disk may have failed, or the process ended, while they were written.
         self.is_interrupted = not is_complete or self.kept.get("unwritten") == self.number
-        """Whether the latest run, which has that number, did not get to its end."""
+        """Whether the latest run, whose number is `number`, did not get to its end."""
         self.notes: tuple[str, ...] = tuple(orjson.loads(notes))
-        """What it asked again, and why."""
+        """Which outcomes the latest run asked for again, though some were stored, and why."""
 
     def keep(self, **values: bytes | str | int) -> None:
         """Stores values under their names for later commands; `kept` holds them in memory.
@@ -434,17 +434,17 @@ class ScoreTables:
             reading: the context in which stored rows are decoded.
         """
         self._db = db
-        """Of the journal, which owns it."""
+        """The connection of the journal, which opens and closes it."""
         self._flush = flush
-        """Has the journal write what waits."""
+        """Has the journal write the rows that wait in memory."""
         self._reading = reading
         """The context in which stored rows are decoded."""
         self.new: dict[str, dict[Any, Any]] = {table: {} for table in ("cells", *_TABLES_BESIDE)}
-        """What was recorded and is not written yet: by table and key the rest of the row."""
+        """Rows that are not written yet: by table, and by key the rest of the row."""
         self.compared: set[int] = set()
         """Cases whose chunks were compared with the gold, also those in which none matched.
 
-        Their matches of an earlier run are deleted before the new ones are written.
+        Matches that an earlier run stored of these cases are deleted before new ones are written.
         """
         (self.columns,) = db.execute("SELECT count(*) FROM metrics").fetchone()
         """How many metrics the journal has."""
@@ -698,7 +698,8 @@ class _NewNotes:
         self.rows: list[tuple[bytes, int, bytes]] = []
         """Digest of all notes of a case, metric, and why its cell has no value."""
         self._digests: dict[tuple[tuple[int, Cell], ...], bytes] = {}
-        """By the cells without a value and their metrics."""
+        """The digest of each distinct set of notes, by the cells without a value and their metrics.
+        """
 
     def add(self, cells: Iterable[Cell | None]) -> bytes:
         """Adds the notes of a case: the reasons why some of its cells have no value.

@@ -55,9 +55,9 @@ class HeldFiles:
             held: called with the path of each file that is held open for writing, many times.
         """
         self._held = held
-        """Given each path, many times."""
+        """Called with the path of each file that is held open, many times."""
         self._is_over = threading.Event()
-        """Set once, to end the thread."""
+        """Set once, which ends the thread."""
         self._thread = threading.Thread(target=self._look_on, name="ragbench-files", daemon=True)
 
     def start(self) -> None:

@@ -46,34 +46,37 @@ class Watch:
                 entered first, before anything of the user's is loaded.
         """
         self.since = since
-        """From when on it saw what was loaded, in nanoseconds: a module whose file is younger may
-        be what stood there before."""
+        """From when on the watch saw what was loaded, in nanoseconds. Of a module whose file is
+        younger, an earlier content of the file may have been loaded."""
         self.changes = 0
-        """Grows whenever something is noted that was not known."""
+        """A count that grows whenever the watch notes something that was not known."""
         self.opened: dict[str, str] = {}
         """Files that were read, with what `stamp_of` said when they were first opened."""
         self.written: dict[str, Before] = dict.fromkeys(files_of_streams(), Before(ABSENT))
         """Files that were opened for writing, with what they were before."""
         self.log: WriteLog | None = None
-        """Where such files are noted, so that a kill leaves them known; None before a run."""
+        """Where written files are noted, so that they are known even if the process is killed; None
+        before a run."""
         self.unseen: dict[str, str] = {}
-        """What cannot be seen into: an address or a program, and a sentence."""
+        """Servers and programs that the code asks, whose inside cannot be compared: by address or
+        name, a sentence for the report."""
         self.has_programs = False
-        """Whether it starts programs, which may write anything."""
+        """Whether the code starts programs, which may write any file."""
         self.hosts: dict[object, dict[str, None]] = {}
         """By port the names that addresses were looked up for."""
         self.is_command = not since
-        """Whether it was there before the system was loaded, as in a command."""
+        """Whether the watch was made before the system was loaded, as in a command."""
         self.known: set[str] = set()
-        """Modules that were there when it was entered first: the others were loaded for it."""
+        """Modules that were loaded when the watch was first entered: all later ones were loaded for
+        the code that it watches."""
         self._changed: set[str] = set()
-        """Files that the code reads and has changed: they stay its own."""
+        """Files that the code reads and has changed itself: no person's edit of the system."""
         self._undecided: set[str] = set()
         """Files that may be read and written, and were not changed so far."""
         self._compiled: set[str] = set()
         """Modules whose compiled files were looked at."""
         self._tokens: list[Token[Watch | None]] = []
-        """For each time that it is entered, what the context variable held before."""
+        """For each time that the watch is entered, what the context variable held before."""
 
     def __enter__(self) -> Self:
         """Begins to see what the code of this thread opens, asks and starts.

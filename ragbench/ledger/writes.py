@@ -91,9 +91,9 @@ class WriteLog:
         That run's files are then known as its own, and not taken for changes of the system.
         """
         self._path = path
-        """A file beside the journal."""
+        """The log's file, beside the journal."""
         self.marks = read_writes(path)
-        """The latest mark of each file."""
+        """The latest mark of each written file: what the file was before and after."""
 
     def note(self, path: str, mark: Mark) -> None:
         """Adds a file to the log, where it has no such mark yet; any thread may call it.

@@ -35,7 +35,7 @@ class Contract:
         self.is_met = False
         """Whether an answer could be read."""
         self._bad_requests = 0
-        """Refusals by 400 so far."""
+        """How many questions the service has refused with HTTP status 400 so far."""
 
     def error(self, message: str, status: int | None = None) -> ContractError:
         """The error of a refusal, or of an answer in another form, with a pointer to the docs.

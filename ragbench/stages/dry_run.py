@@ -242,17 +242,17 @@ class DryRun(ExitStack):
         super().__init__()
         # Counted once, though both assumed models make each judgement.
         self.cases = 0
-        """Judgements that would be made."""
+        """How many judgements the run would make."""
         self._judges: list[LLMSettings] = []
-        """Whose tokenizers count, in the report."""
+        """The judges whose tokenizers counted the tokens, for the report."""
         if chat is not None:
             self._judges = [chat, *panel]
         self._chat: LLMSettings | None = None
-        """The model of language as the rehearsal opens it; None where no metric asks one."""
+        """The language model as the rehearsal opens it; None where no metric asks a model."""
         if chat is not None:
             self._chat = _unchecked(chat)
         self._embeddings: LLMSettings | None = None
-        """That of vectors, likewise."""
+        """The embedding model, likewise."""
         if embeddings is not None:
             self._embeddings = _unchecked(embeddings)
         self._panel = [_unchecked(juror) for juror in panel]
@@ -416,11 +416,11 @@ class _AssumedModel:
     def __init__(self, assumption: Assumption) -> None:
         """Makes a model that asks no endpoint, and writes as many words as the assumption has."""
         self._assumption = assumption
-        """How much it writes in an answer."""
+        """How much the model writes in an answer."""
         self.guessed = 0
-        """Prompts that hold a text that is assumed, too."""
+        """Prompts that hold an assumed text, such as an answer that this model has made up."""
         self.clients = ModelClients()
-        """Those that send their calls here; they hold what was counted."""
+        """Clients that send their calls to this model; they hold the counts of tokens and calls."""
 
     async def open(self) -> None:
         """Opens no connection: clients open a `Transport` first, and this one has no network."""

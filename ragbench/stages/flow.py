@@ -163,7 +163,7 @@ class RefusedError(Exception):
         """
         super().__init__("too many calls")
         self.wait = wait
-        """Seconds that it asks to wait; None where it does not say."""
+        """Seconds that the system asks to wait; None where it names no time."""
 
 
 class Callers:
@@ -180,7 +180,7 @@ class Callers:
             loop: where coroutines are awaited; None where the run has none.
         """
         self.ends: queue.SimpleQueue[_End] = queue.SimpleQueue()
-        """What has come of calls, in the order in which it came."""
+        """The outcomes and errors of calls, in the order in which the calls ended."""
         self._loop = loop
         """Where coroutines are awaited; None where the run has none."""
         self._waiting: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -386,7 +386,7 @@ class Flow:
         self._judge: JudgeStage | None = None
         """The stage of the run that judges; None without one."""
         self._judge_place = 0
-        """Its place among the stages; without one it is not read."""
+        """The judging stage's place among the stages; not read where no stage judges."""
         for place, stage in enumerate(stages):
             if isinstance(stage, JudgeStage):
                 self._judge = stage

@@ -193,15 +193,18 @@ class OutcomeReuse:
             leaving_out=leaving_out,
         )
         self._origins: dict[str, Callable[[], Origin]] = {}
-        """By stage what makes its origin, as far as it was seen up to then."""
+        """By stage a function that makes the origin of its outcomes: what was seen until the call.
+
+        The system opens more files while it is asked, so each call may give a longer origin.
+        """
         for stage in evaluation.stages:
             self._origins[stage] = _origin_maker(stage, evaluation, self._project)
         self.generations = dict.fromkeys(self._origins, 1)
-        """Outcomes of a stage are kept under this number, too."""
+        """By stage a part of the key of its outcomes: a higher number has all asked anew."""
         self.identities = {**evaluation.stages}
         """What outcomes of each stage are kept under; see `_is_own_state`."""
         self._earlier: dict[str, Origin] = {}
-        """What stored outcomes came from that hold still."""
+        """By stage the origin of stored outcomes that may be used again."""
         self._changes_at_last_keep = -1
         """How much the watch had seen when origins were stored last."""
         # With `--reuse`, the user answers for stored outcomes that would not be used otherwise.

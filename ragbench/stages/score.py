@@ -45,15 +45,18 @@ class CellTable:
                 that nobody judges.
         """
         self.metrics = tuple(metrics)
-        """In the order of a row's cells."""
+        """The run's metrics, in the order of a row's cells."""
         self.matching = matching
-        """The present way; `rematch` sets another one."""
+        """How chunks are compared with the gold at present; `rematch` sets another way."""
         self.journal = journal
         # What the journal knows a column by: the metric's identity and the judge's key; the name is
         # for readers.
         columns: list[tuple[str, bytes, str]] = []
         self._are_users: list[bool] = []
-        """A user's formula may read anything, so that no stored cell of it holds."""
+        """For each metric, whether its formula is the user's own.
+
+        Such a formula may read anything, so that no stored cell of the metric can be used again.
+        """
         for metric, judge in zip(metrics, judges, strict=True):
             columns.append((metric.identity, judge, metric.name))
             formula = metric.definition.formula
@@ -65,7 +68,7 @@ class CellTable:
         self._is_whole = self._numbers == list(range(journal.scores.columns))
         """Whether the journal has these metrics alone, in this order."""
         self._stored_cells: dict[int, Sequence[Cell | None]] = {}
-        """By row what the journal holds, cells of other commands' metrics included."""
+        """By row the cells that the journal holds, those of other commands' metrics included."""
 
     def open(self, window: Sequence[RunCase]) -> None:
         """Gives each row (case) of a window the stored cells that still hold: its metrics' values.

@@ -364,18 +364,18 @@ class ReportBuilder:
             concurrency: how many calls of the system were in flight in the run; see `Latency`.
         """
         self.cases = cases
-        """Its manifest, metrics and causes."""
+        """The run as cases: its manifest and metrics, and why each case ended as it did."""
         self._concurrency = concurrency
         """How many calls were in flight, noted with the times."""
         self._collect_row = collect_row
-        """Given each case's row, for whoever writes them while cases are at hand."""
+        """Given each case's row, for a caller that writes rows while cases go by; None without."""
         self._summaries = SummaryBuilder(cases.metrics)
         """The figures of the metrics."""
         self._tally = RunTally()
         """Endings, failures and times of the stages."""
         self._causes = CauseTally()
         self._biographies: BiographyTally | None = None
-        """Of a run with post-retrieval."""
+        """What operators did to chunks, of a run with post-retrieval; None of any other."""
         self._judged: JudgeTally | None = None
         """What judges gave; None where none judged."""
         judge = cases.manifest.judge
@@ -385,9 +385,9 @@ class ReportBuilder:
 
             self._judged = JudgeTally(cases.metrics, judge)
         self._repeated = _repeats_of_run(cases)
-        """Cells and times of further repeats; None without any."""
+        """Cells and seconds of the repeats after the first; None where each case was asked once."""
         self._is_by_document = False
-        """Whether a relevant chunk was recognised by its document."""
+        """Whether some chunk counted as relevant because of its document alone."""
 
     def add(self, run_case: RunCase, matching: Matching, journal: Journal | None = None) -> None:
         """Counts a case that is through all stages, for every part of the report.
