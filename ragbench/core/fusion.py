@@ -118,7 +118,7 @@ def rises(scores: Sequence[float]) -> bool | None:
             has_rise = True
         elif next_score < score:
             has_fall = True
-    # Both or neither: the scores have no single direction.
+    # Scores that rise and fall, or do neither, have no single direction.
     if has_rise == has_fall:
         return None
     return has_rise

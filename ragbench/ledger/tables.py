@@ -253,8 +253,8 @@ class RunTables:
     def stands(self, asked: bytes) -> bool:
         """Whether the latest run's report is still right, so that nothing needs to be done.
 
-        It is where the run is complete, was asked for the same, and asked no system itself:
-        outcomes that it asked for would be reused by another run, which says so in its report.
+        The report is right where the run is complete, was asked for the same, and asked no system
+        itself: a run that did would now reuse its outcomes, and have a report that says so.
 
         Args:
             asked: a digest of all that the report depends on; empty to never stand.
@@ -514,7 +514,8 @@ class ScoreTables:
             for identity, judge, name in missing:
                 number = len(numbers_of)
                 numbers_of[identity, judge] = number
-                # Its position is set below, with those of all metrics of this command.
+                # NULL: the column's position is set below, with those of all this command's
+                # metrics.
                 row = (number, identity, judge, name)
                 self._db.execute("INSERT INTO metrics VALUES (?, ?, ?, ?, NULL)", row)
                 # A number, never a name, so that no metric's name gets into a statement.
@@ -577,9 +578,8 @@ class ScoreTables:
     ) -> None:
         """Records a case's cells, matches and cause, in place of those that are stored.
 
-        They are written by the journal's next flush.
-
-        A cell is a metric's result for a case.
+        A cell is a metric's result for a case. All three wait in memory, and are written by the
+        journal's next flush.
 
         Args:
             cells: None to leave those that are stored.
@@ -643,9 +643,7 @@ class ScoreTables:
     def matched(self, numbers: Sequence[int]) -> dict[int, dict[str, Matched]]:
         """The stored matches of some cases: by case number and stage, which chunks are relevant.
 
-        They hold as long as the cells of their case do.
-
-        A cell is a metric's result for a case.
+        Matches hold as long as the cells of their case do (each metric's result for it).
         """
         rows = self._rows_of_cases("matched", numbers)
         matched_of: dict[int, dict[str, Matched]] = {}
@@ -748,8 +746,9 @@ def _stored_reason(cell: Cell) -> bytes:
     failure = cell.failure
     if failure is None:
         return hidden(cell.reason or "").encode()
-    # Its own traceback is the only place where it is kept.
-    if failure.stage != "score":  # the traceback of an earlier stage's failure is in its outcome
+    # Only a failure of scoring keeps its traceback here, as it is kept nowhere else: that of an
+    # earlier stage's failure is in the stage's outcome.
+    if failure.stage != "score":
         failure = replace(failure, traceback=None)
     return encoded(failure)
 

@@ -100,7 +100,7 @@ class HeldFiles:
         while not self._is_over.wait(wait):
             began = time.perf_counter()
             self.look()
-            # So that looks take a hundredth of the time, however long one takes.
+            # The wait is a multiple of the look's own time: looks take a hundredth of all time.
             wait = max(_LOOK_SECONDS, _SHARE_OF_LOOKS * (time.perf_counter() - began))
 
 

@@ -262,7 +262,8 @@ def _watching() -> Collection[Watch]:
     A watch sees the code of one system. In a thread that the user's code started it is not known
     which watch is meant, so all of them note the event.
     """
-    # It has left its block, as in a thread that outlives it.
+    # The context's watch may have left its ``with`` block, as in a thread that outlives the block:
+    # then all watches that are active note the event.
     current = _current.get()
     if current is None or current not in _active:
         return _active
@@ -272,8 +273,8 @@ def _watching() -> Collection[Watch]:
 def _hook(event: str, args: tuple[Any, ...]) -> None:
     """Passes an audited event to its function in `_EVENTS`; Python calls this for every event.
 
-    It is called for each opened file of the process: it must be fast, and must not raise, since an
-    error would be raised by the user's own call.
+    Events come for each file that the process opens: so this must be fast, and must not raise,
+    since an error would be raised by the user's own call.
     """
     # The usual case of a process without a watch: nothing else may take time here.
     if not _active:
@@ -295,9 +296,8 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 def _absolute(path: object, folder: int = -1) -> str | None:
     """The absolute path that an event names; None where the event has no path to follow.
 
-    Such an event has the number of an open file, or a path relative to an open folder.
-
-    Files are noted by absolute paths: the code may change its working directory.
+    An event without one has the number of an open file, or a path relative to an open folder. Files
+    are noted by absolute paths, since the code may change its working directory.
 
     Args:
         folder: the number of an open folder to which the path is relative; -1 without one.
@@ -371,7 +371,7 @@ def _access_of_flags(flags: object) -> Access:
 def _note_written(path: object) -> None:
     """Notes a file of the project that was removed, cut off or replaced.
 
-    Such a file is the code's own doing: its change is none of the system.
+    The code itself did this to the file, so it is no change of the system.
     """
     name = _absolute(path)
     if name is not None and owner_of(name) == "project":
@@ -502,9 +502,9 @@ _HARMLESS = frozenset(
 def _seen_process(program: object = None, *_: object) -> None:
     """Notes a program that was started, unless it only reads facts of the machine.
 
-    What the program reads, writes and asks cannot be seen: its outcomes are asked for again.
-
-    It is the function of several audit events, such as ``subprocess.Popen``, with their parameters.
+    What a program reads, writes and asks cannot be seen, so outcomes that may depend on it are
+    asked for again. Called for several audit events, such as ``subprocess.Popen``, with the
+    parameters of the event.
     """
     name = ""
     # A list of arguments or a shell's line has no single name here.
@@ -528,9 +528,8 @@ _TELEMETRY = frozenset({"analytics", "langsmith", "opentelemetry", "posthog", "s
 def _seen_lookup(host: object, port: object, *_: object) -> None:
     """Notes the name of a host whose address was looked up, for `_address`.
 
-    A later connection names only the address, and a user knows the name.
-
-    It is the function of the audit event ``socket.getaddrinfo``, with its parameters.
+    A later connection names only the address, and a user knows the name. Called for the audit event
+    ``socket.getaddrinfo``, with the parameters of the event.
     """
     # None is a lookup of this machine's own addresses.
     if isinstance(host, (str, bytes)):
@@ -542,9 +541,8 @@ def _seen_lookup(host: object, port: object, *_: object) -> None:
 def _seen_connect(socket: object, address: object) -> None:
     """Notes a connection of the user's code, other than those that ragbench accounts for.
 
-    Answers of a server may change unseen: outcomes that depend on it are asked for again.
-
-    It is the function of the audit event ``socket.connect``, with its parameters.
+    Answers of a server may change unseen: outcomes that depend on it are asked for again. Called
+    for the audit event ``socket.connect``, with the parameters of the event.
     """
     if is_accounted() or not _is_users(leaving_out=_TELEMETRY):
         return
@@ -658,9 +656,9 @@ def file_of(module: ModuleType | None) -> str:
 def _is_users(*, leaving_out: Collection[str] = ()) -> bool:
     """Whether an event happens on behalf of the user's code, by the calls that led to it.
 
-    It does when the user's code is between here and the engine, the part of ragbench that runs
-    stages; and when no code of ragbench is in the calls, as in threads that a library of the user's
-    started.
+    An event does when the user's code is between here and the engine, the part of ragbench that
+    runs stages; and when no code of ragbench is in the calls, as in threads that a library of the
+    user's started.
 
     Args:
         leaving_out: names of packages that act for themselves, not for the user.

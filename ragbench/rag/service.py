@@ -149,7 +149,7 @@ class ServiceEndpoint(JsonEndpoint):
 def service_rag(service: Service, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
     """The RAG of a foreign service, one that does not speak ragbench's own requests.
 
-    It is asked one question per request, by a mapping of its fields.
+    The service is asked one question per request, by a mapping of its fields.
 
     Args:
         options: ``send``, ``take`` and ``headers``, and those of the endpoint.

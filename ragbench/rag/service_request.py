@@ -237,7 +237,7 @@ def _object_of(text: str) -> dict[str, Any]:
 def _value_of_text(text: str) -> object:
     """The value behind the sign in a line of ``--send``: JSON where it is JSON, else a text.
 
-    So 5 and true keep their types, and "5" in quotes is a text.
+    As JSON, 5 and true keep their types, and "5" in quotes is a text.
     """
     try:
         return cast("object", orjson.loads(text))

@@ -139,8 +139,8 @@ class _AssumedWriter(Record):
     def _items(self, part: Mapping[str, Any], name: str, text: str) -> list[Any]:
         """Made-up items of a list in a judge's answer: one for each text that the list is about.
 
-        Their number decides how long an answer is: a judge has a verdict for each statement. The
-        names "answers" and "quotes" are fields of the judges' schemas.
+        The number of items decides how long an answer is: a judge has a verdict for each statement.
+        The names "answers" and "quotes" are fields of the judges' schemas.
         """
         # Any other list of a judge's answer has an item for each statement.
         texts = self.statements
@@ -171,8 +171,8 @@ class _AssumedWriter(Record):
 def _assumed_statements(given: Mapping[str, Any], assumption: Assumption) -> list[str]:
     """The statements that a judge would write about: it answers once for each statement.
 
-    Those that the judge's input holds, else as many as are assumed of each sentence of the input's
-    text. Made-up ones carry a mark, by which a later prompt that repeats them is known to be
+    Where the judge's input lists statements, those; else as many made-up ones as the assumption has
+    for each sentence of the input's text. Made-up ones carry a mark, by which a later prompt that repeats them is known to be
     guessed.
     """
     statements = given.get("statements")
@@ -259,7 +259,7 @@ class DryRun(ExitStack):
         """The further judges, opened alike."""
         # The same judgements are made with both, one after the other.
         self._least = _AssumedModel(FEW)
-        # Both keep their own counts, so that the least and the most come out of one rehearsal.
+        # Each model keeps its own counts: the least and the most come out of one rehearsal.
         self._most = _AssumedModel(MANY)
         self._sessions: list[LLMSession] = []
         for model in (self._least, self._most):
@@ -270,7 +270,8 @@ class DryRun(ExitStack):
     async def _opened(self, model: _AssumedModel) -> AsyncGenerator[ModelClients]:
         """Clients like the run's own, but with every call answered by the assumed model.
 
-        So prompts, cache and panel are those of the run, and no request leaves this machine.
+        The prompts, the cache and the panel of judges are those of the run, but no request leaves
+        this machine.
         """
         async with open_models(
             self._chat,
@@ -311,8 +312,8 @@ class DryRun(ExitStack):
     def judge(self, plan: JudgePlan, metric: Metric, trace: Trace) -> None:
         """Counts one judgement: a metric's question to its judge about a case, and the answer.
 
-        Two assumed models make it, one that answers in few words and one that answers in many.
-        Their clients add up what each takes: the least and the most that it may cost.
+        Two assumed models make the judgement, one that answers in few words and one that answers in
+        many. Their clients add up the tokens of each: the least and the most that it may cost.
         """
         self.cases += 1
         # The two sessions make it one after the other: no call is in flight when this returns.

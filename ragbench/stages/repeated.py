@@ -176,7 +176,7 @@ class Repeated:
     def _unstable_cases(self) -> list[str]:
         """Ids of the cases with different values of a metric that always scores an answer the same.
 
-        There the system itself gave different answers, which its user can look at.
+        In these cases the system itself gave different answers, which its user can look at.
         """
         # A dict for its order: cases by metric, each once.
         cases: dict[str, None] = {}

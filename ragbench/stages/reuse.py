@@ -134,7 +134,7 @@ def _changed_since(folder: Path, project: Project) -> tuple[tuple[str, ...], boo
                 bodies = [body for _, body in journal.runs.origins().values()]
                 origins = [Origin.from_json(orjson.loads(body)) for body in bodies]
     except OtherVersionError:
-        # Its journal cannot be read, so that nothing of it can be used again.
+        # The earlier run's journal cannot be read, so none of its outcomes can be used again.
         return ("another version of ragbench wrote it",), True
     reasons: dict[str, None] = {}
     is_changed = False
@@ -337,8 +337,8 @@ class OutcomeReuse:
     def looking_on(self) -> Generator[None]:
         """Watches, for the length of a block, which files the system holds open for writing.
 
-        Such a file, a database for example, changes by the run itself: that must not look like a
-        change of the system to the next command.
+        A file that the system holds open, such as a database, changes by the run itself: to the
+        next command that must not look like a change of the system.
         """
         held_files = self._project.held_files()
         held_files.start()
@@ -457,8 +457,8 @@ def _reused_outcomes(
 ) -> Iterator[tuple[CallStage[Any, Any], object, Outcome[Any]]]:
     """The stages of a case whose stored outcome would be used again, with their input and outcome.
 
-    Stages are settled in order, as in a run, since later ones read what earlier ones gave. It ends
-    at a stage that has nothing stored: a run would ask that stage anyway.
+    Stages are settled in order, as in a run, since later ones read what earlier ones gave. The
+    first stage that has nothing stored is the end: a run would ask that stage anyway.
     """
     for stage in stages:
         # Later stages look for its outcome among those that are settled.

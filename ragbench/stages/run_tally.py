@@ -396,7 +396,7 @@ class RunTally:
 def percentile(values: Sequence[float], share: float) -> float:
     """The nearest-rank percentile of times or counts, for a table; 0 without any value.
 
-    It is a value that was really measured, and not one between two.
+    The result is one of the values, which was really measured, and not a number between two.
 
     Args:
         share: the share of values that are not larger, from 0 to 1, such as 0.95.

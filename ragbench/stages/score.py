@@ -91,8 +91,8 @@ class CellTable:
                 # Another question, retrieval or matching: nothing of the stored line holds.
                 continue
             is_same_answer = stored.answer == answer
-            # Which of other commands' metrics read an answer is not known here.
-            # So cells of other metrics are kept only while the answer is the same.
+            # Which of other commands' metrics read an answer is not known here, so their cells are
+            # kept only while the answer is the same.
             if is_same_answer:
                 self._stored_cells[row.number] = stored.cells
             row.matches = matches_by_row.get(row.number, {})

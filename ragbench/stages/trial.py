@@ -230,7 +230,7 @@ class Trial:
         if answer.value is None:
             return
         counts = token_counts(answer.value.metadata)
-        # Both, or neither: half a usage would give half a cost.
+        # Prompt and response must both be counted: one of them alone would give half a cost.
         if "prompt_tokens" in counts and "response_tokens" in counts:
             usage = Usage(
                 prompt_tokens=int(counts["prompt_tokens"]),

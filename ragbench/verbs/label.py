@@ -356,7 +356,7 @@ class _Side(Record):
     def under_ids_of(self, run: RunScores) -> _Side:
         """The run with its cases under the ids that another run gives the same cases.
 
-        So answers of two runs to one question can be shown beside each other.
+        By these ids the answers of two runs to one question can be shown beside each other.
         """
         scores, names = under_ids_of(run, self.scores)
         return replace(self, scores=scores, names=names)

@@ -333,7 +333,7 @@ class RunCases:
 def right_by_people(book: LabelBook, query: str, response: str) -> float | None:
     """People's label of whether an answer is right, from 0 to 1; None without any such label.
 
-    They may have labelled it for any metric of correctness: the question is the same.
+    A label for any metric of correctness counts: people are asked the same question for each.
 
     Raises:
         ConfigError: a label is not on this scale, such as 4 of 5 stars.
@@ -392,7 +392,8 @@ class ReportBuilder:
     def add(self, run_case: RunCase, matching: Matching, journal: Journal | None = None) -> None:
         """Counts a case that is through all stages, for every part of the report.
 
-        Its cause is stored in the journal, and its row is handed to the caller that collects rows.
+        The case's cause is stored in the journal, and its row is handed to the caller that collects
+        rows.
         """
         case = run_case.case
         biography = None
@@ -564,7 +565,7 @@ def case_row(
 def _repeats_of_run(run: RunCases) -> Repeated | None:
     """The scores and times of the further runs of a RAG that was asked repeatedly; else None.
 
-    They are in folders below the run's; the report shows each case's mean.
+    The further runs have folders below the run's own; the report shows each case's mean.
 
     Raises:
         RunMismatchError: a repeat was scored by other metrics.

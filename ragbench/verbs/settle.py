@@ -142,7 +142,7 @@ def with_must_pass(verdict: GateResult, asked: RunScores, config: GateConfig) ->
     """
     checks: list[GateCheck] = []
     for check in verdict.checks:
-        # Other checks stay as they are: they do not rest on these cases.
+        # Checks on other grounds stay as they are: they do not rest on the cases asked again.
         if check.ground is Ground.LOST_ONCE:
             check = asked_again(check, asked)
         checks.append(check)
@@ -356,9 +356,10 @@ class _Metric:
     def centres(self) -> Floats:
         """For each case, the change of the metric that is expected when the case is asked again.
 
-        It is the mean of the case's differences between the two runs, with one difference of 0
-        added: a case that was asked once, and changed by chance, would else promise too much. Cases
-        without the metric have 0. Any values keep the test valid; good ones make it fast.
+        The expected change is the mean of the case's differences between the two runs, with one
+        difference of 0 added: a case that was asked once, and changed by chance, would else promise
+        too much. Cases without the metric have 0. Whatever changes are expected, the test stays
+        valid; good expectations end it after fewer answers.
         """
         # One more in the divisor is the added difference of 0.
         means = self.sums / (self.counts + 1.0)
