@@ -57,9 +57,9 @@ def history_keyword(function: Callable[..., Any]) -> str | None:
 def bears_calls(asked: object) -> bool:
     """Whether several calls of a user's object may be in flight without the user asking for it.
 
-    Several may be in flight where the object's attribute ``bears_calls`` is true: of a language model, or of a
-    validator or an operator that waits for a service. Code without the attribute may not be made
-    for several threads.
+    Several may be in flight where the object's attribute ``bears_calls`` is true: of a language
+    model, or of a validator or an operator that waits for a service. Code without the attribute may
+    not be made for several threads.
     """
     says_so = getattr(asked, "bears_calls", None)
     if says_so is None:

@@ -92,8 +92,8 @@ class Drawn(Record):
         """The line of a file of labels about an answer, before its value and the person's name.
 
         The names of the fields are the file's form: a renamed field makes existing files of
-        people's labels unreadable. The answer is left out where the metric does not read it, so that the label holds for any
-        answer.
+        people's labels unreadable. The answer is left out where the metric does not read it, so
+        that the label holds for any answer.
         """
         # In this form for good: `ragbench.io.people` reads it back.
         return {

@@ -489,8 +489,8 @@ class Journal(AbstractContextManager["Journal"]):
     def cases_digest(self) -> tuple[int, str]:
         """The number of the run's cases, and the dataset's fingerprint.
 
-        The fingerprint is made of the cases' digests in order. Manifests hold it, so `placed`, which
-        makes it while it stores the cases, must compute the same one.
+        The fingerprint is made of the cases' digests in order. Manifests hold it, so `placed`,
+        which makes it while it stores the cases, must compute the same one.
         """
         count = 0
         dataset_hash = blake2b(digest_size=SIZE)
@@ -623,8 +623,8 @@ class Journal(AbstractContextManager["Journal"]):
     def load_texts(self, outcomes: Iterable[StoredOutcome]) -> None:
         """Reads the context texts of many outcomes at once, in place of a query for each.
 
-        The texts stay in memory until the next call: for one window, a batch of cases that fits into
-        memory.
+        The texts stay in memory until the next call: for one window, a batch of cases that fits
+        into memory.
         """
         # Texts that wait are written first, or the query would miss them.
         if self._new_texts:

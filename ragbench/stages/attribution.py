@@ -107,8 +107,8 @@ class FoundGold(NamedTuple):
         """Follows the words of the reference answers through the chunks of an unlabelled case.
 
         So the stage that lost the answer can be named even where nobody labelled the relevant
-        chunks, as an estimate. None where no reference is telling ("yes" may stand in any chunk by chance), or where the
-        chunks are ids without texts.
+        chunks, as an estimate. None where no reference is telling ("yes" may stand in any chunk by
+        chance), or where the chunks are ids without texts.
         """
         texts = [normalised(reference) for reference in trace.case.references]
         answers = tuple(dict.fromkeys(text for text in texts if is_telling(text)))

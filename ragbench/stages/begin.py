@@ -184,10 +184,11 @@ def begin(
 ) -> BegunRun:
     """Begins a run in its folder, with its journal (the database of its outcomes) open for a stack.
 
-    A run begins in one of three ways. Where the folder's latest run was asked for the same, the cases are not
-    read, and its report is shown. Where no system or judge is called and the folder is new, each
-    window of cases is scored while it is read. Else all cases are placed in the journal first. The
-    order of the steps counts: an earlier run's journal must be put aside before it is opened.
+    A run begins in one of three ways. Where the folder's latest run was asked for the same, the
+    cases are not read, and its report is shown. Where no system or judge is called and the folder
+    is new, each window of cases is scored while it is read. Else all cases are placed in the
+    journal first. The order of the steps counts: an earlier run's journal must be put aside before
+    it is opened.
 
     Args:
         watch: sees what the user's system opens, asks and starts.
@@ -324,8 +325,8 @@ def request_digest(draft: Manifest, selected: SelectedCases, folder: RunFolder) 
 
     Where the latest run has the same digest, its report is shown at once, and no case is read. What
     the report depends on cannot be known where a metric is judged or is the user's own, since such
-    a metric may read anything. A folder of repeated runs has a report over all of them, which one request does not
-    determine.
+    a metric may read anything. A folder of repeated runs has a report over all of them, which one
+    request does not determine.
     """
     is_judged = draft.judge is not None
     has_own_metric = any(info.definition["digest"] for info in draft.metrics)

@@ -188,8 +188,8 @@ def _ends_run(error: BaseException, manner: Manner) -> bool:
     """Whether an error of a call would meet every other item, too, so that the run should end.
 
     Examples are an interruption, a broken contract and a service that never answered: the run ends
-    with the error, which its user must mend, instead of with failed cases by the thousand. An endpoint
-    that has answered before may answer again: its error counts for this item alone.
+    with the error, which its user must mend, instead of with failed cases by the thousand. An
+    endpoint that has answered before may answer again: its error counts for this item alone.
     """
     if is_users_interruption(error):
         return True

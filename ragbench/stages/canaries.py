@@ -275,8 +275,8 @@ def _with_other_number(sentence: str, contexts: Sequence[str]) -> str | None:
     """The sentence with another number, which makes it wrong; None where it may still be right.
 
     It may still be right where a context holds the other number or the changed sentence; a sentence
-    without a number cannot be changed so. The shift and the four digits are arbitrary, but stored canaries and their verdicts
-    hold for them alone.
+    without a number cannot be changed so. The shift and the four digits are arbitrary, but stored
+    canaries and their verdicts hold for them alone.
     """
     # The first number alone is changed: one wrong number makes the claim wrong.
     match = _NUMBER.search(sentence)

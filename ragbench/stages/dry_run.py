@@ -172,8 +172,8 @@ def _assumed_statements(given: Mapping[str, Any], assumption: Assumption) -> lis
     """The statements that a judge would write about: it answers once for each statement.
 
     Where the judge's input lists statements, those; else as many made-up ones as the assumption has
-    for each sentence of the input's text. Made-up ones carry a mark, by which a later prompt that repeats them is known to be
-    guessed.
+    for each sentence of the input's text. Made-up ones carry a mark, by which a later prompt that
+    repeats them is known to be guessed.
     """
     statements = given.get("statements")
     if isinstance(statements, list):
