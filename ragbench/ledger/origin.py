@@ -144,7 +144,7 @@ def appeared(part: OriginPart) -> Changed:
         "env": "environment variable {} is set now",
     }
     sentence = sentences.get(part.kind, "{} is there now").format(part.name)
-    # As if it had been absent before: so its digest says.
+    # The part carries the digest of something absent: that is what it was before.
     return Changed(part._replace(digest=ABSENT), sentence)
 
 

@@ -264,7 +264,7 @@ class RunTables:
             return False
         if self.report() is None or self.notes:
             return False
-        # An outcome with its number is one that this run asked for.
+        # An outcome with the latest run's number is one that this run asked for.
         query = "SELECT 1 FROM outcomes WHERE run = ? LIMIT 1"
         return self._db.execute(query, (self.number,)).fetchone() is None
 

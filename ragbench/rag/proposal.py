@@ -175,8 +175,8 @@ def _add_leaves_below(
             for element in container[:_MOST_ELEMENTS]:
                 _add_leaves_below(element, (*steps, EACH), leaves)
     else:
-        # Elements of a list have one path, and the first of them that says something counts: a
-        # null says nothing of the kind of a value, and an empty text little.
+        # All elements of a list have the same path, and the first that shows its kind counts: null
+        # shows no kind of value, and an empty text little.
         present = leaves.get(steps)
         if present is None or present.value in (None, ""):
             leaves[steps] = Leaf(steps=steps, value=value)

@@ -136,7 +136,7 @@ def filled(template: object, values: Mapping[str, object]) -> Any:
         return fields
     if is_list(template):
         elements = [filled(entry, values) for entry in template]
-        # An element without a value goes like a key does; those behind it move up.
+        # An element without a value is left out like such a key; those behind it move up.
         return [element for element in elements if element is not _OMITTED]
     return template
 

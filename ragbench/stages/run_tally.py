@@ -457,7 +457,7 @@ class CauseTally:
 
         The first cases of each cause are kept as examples.
         """
-        # By hand, not `setdefault`: a new object for each case would be made and dropped.
+        # Not by `setdefault`, which would make and drop a new object for each case.
         counts = self._causes.get(attribution.cause)
         if counts is None:
             counts = _CauseCounts()

@@ -114,13 +114,15 @@ class CellTable:
     def carry(self, window: Sequence[RunCase], holds: Sequence[bool]) -> None:
         """Keeps the cells that do not depend on how chunks are compared, once that way has changed.
 
-        A cell is a metric's value for a case. The others are None then, to be computed again.
+        A cell is a metric's value for a case. Cells that depend on it become None, to be computed
+        again.
 
         Args:
             holds: for each metric, whether its cells do not depend on how chunks are compared.
         """
         scores = self.journal.scores
-        scores.were_empty = False  # notes and causes of before must go
+        # Marked as not empty, so that notes and causes that are stored already are deleted.
+        scores.were_empty = False
         stored_by_row = scores.cells([row.number for row in window])
         # Cells of metrics of earlier commands go: which of them hold is not known here.
         self._stored_cells.clear()

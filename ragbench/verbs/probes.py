@@ -326,7 +326,7 @@ def _repeated_cases(cases: Sequence[Case]) -> _Faults:
     for earliest, case in _repeated_questions(cases):
         answers_before = _answer_words(earliest)
         answers = _answer_words(case)
-        # Two cases without any answer are alike, too.
+        # The first comparison is for two cases without any answer, which are alike, too.
         is_alike = answers_before == answers or not answers_before.isdisjoint(answers)
         # Cases of one cluster are not counted as independent observations.
         is_independent = case.cluster is None or case.cluster != earliest.cluster

@@ -148,7 +148,7 @@ class RunCases:
         self._correctness: int | None = None
         """Position of the metric that says whether an answer is right."""
         names = [metric.name for metric in metrics]
-        # Of several such metrics the first of the list decides.
+        # Of several metrics of right answers, the first of the list decides.
         for name in JUDGED_RIGHT:
             if name in names:
                 self._correctness = names.index(name)

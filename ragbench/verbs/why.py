@@ -515,7 +515,7 @@ def _ranks_by_way(bench: Bench, now: Way) -> Iterator[Rank]:
 def _gold_ranks(ranking: Sequence[Chunk], bench: Bench) -> tuple[int | None, ...]:
     """The best rank of each gold of the single question, from 1; None for unranked gold.
 
-    Only for a report on one question: gold of others is not looked at.
+    Only for a report on one question: the gold of any other question is not looked at.
     """
     ranks: list[int | None] = []
     for gold in bench.golds[0]:
