@@ -254,8 +254,9 @@ class Summary(Counted):
     def decided_by(self) -> str:
         """How answers were called right, or chunks relevant: by document, labels, judge or words.
 
-        The value is the number of labels, or one of these words; empty where neither had to be
-        decided. Chunks are relevant by their own id or text, unless their document decided.
+        The value is the number of labels, or one of the words "document", "judge" and "words";
+        empty where the metric needs no such decision. Chunks are relevant by their own id or text,
+        unless their document decided.
         """
         if self.by_document:
             return "document"

@@ -385,7 +385,7 @@ def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
             body = encoded(outcome.value)
     digests = [text_digest(text) for text in texts]
     joined = b"".join(digests)
-    # With the length of the digests before them, so that no body can pass for one.
+    # The head begins with the length of the digests, so that no body can pass for a digest.
     head = b"%d %b %b " % (len(joined), joined, outcome.status.value.encode())
     return Encoded(texts, digests, joined, body, fixed_digest(head, body))
 

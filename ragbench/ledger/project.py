@@ -169,9 +169,8 @@ class Project:
     def knows(self, origin: Origin) -> None:
         """Takes over the digests of large files and packages from the origin of an earlier run.
 
-        A large file with the same stamp, its size and time, is then not read again.
-
-        An origin lists all that the outcomes of a system came from: files, packages, settings.
+        An origin lists all that the outcomes of a system came from: files, packages, settings. A
+        large file with the same stamp (size and time) need not be read again.
         """
         # Only packages and large files are kept: all other parts are quickly read again.
         for part in origin.parts:

@@ -228,7 +228,8 @@ class Watch:
 def _drop_young_bytecode(module: ModuleType | None) -> None:
     """Removes the compiled file of a user's module that was edited just before its import.
 
-    Python would take it for that of the next edit, if this has the same length and second.
+    Python would use the compiled file for the source after the next edit as well, if both edits
+    have the same length and are of the same second.
     """
     source = getattr(module, "__file__", None)
     compiled = getattr(module, "__cached__", None)
@@ -343,7 +344,8 @@ def _seen_open(path: object, mode: object, flags: object) -> None:
         return
     if name.endswith(".pyc"):  # modules are known from sys.modules
         return
-    # Python looks at a database of dbm, and C opens it for writing.
+    # Python's module ``dbm`` only looks at a database, and code in C, which raises no event, opens
+    # it for writing: so what the module opens counts as written, too.
     opener = sys._getframe(2).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
     access = _access_of_flags(flags)
     if opener.startswith(_DBM):

@@ -238,7 +238,7 @@ def draw(
     name = labelled_metric.name
     if against is not None:
         sides.append(_Side.of(Path(against)).under_ids_of(sides[0].scores))
-    # By case id, in the same order as `sides`.
+    # For each run of `sides` its values of the metric, by case id.
     values = [side.scores.values(name) for side in sides]
     ids: list[str] = []
     # In the order of the run's cases, on which the draw depends.
@@ -248,7 +248,7 @@ def draw(
             ids.append(id)
     measured = len(ids)
     column = sides[0].scores.column(name)
-    # Of different answers only; without a column there is no value by which they could differ.
+    # Of pairs, only those with different answers.
     if against is not None and column is not None:
         ids = _differing_cases(ids, sides, column)
     if not ids:

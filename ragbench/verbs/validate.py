@@ -343,7 +343,7 @@ class _Judging:
             make = partial(far_calls, split, make)
             lost = _lost_task
         with WorkerPool(make, self.engine, lost=lost, stopped=self.stopped) as pool:
-            # The pool must run by then: it reads the dump as well.
+            # Only now that the pool runs: its workers read the dump as well as judge.
             if split is not None:
                 self.dump.read_elsewhere(read_pieces(split, pool))
             judge_on_workers(queries, stage, pool, self.run, tally)
