@@ -124,8 +124,8 @@ class Cause(StrEnum):
     def _missing_(cls, value: object) -> Cause | None:
         """The cause of a label such as "not retrieved", or of a name from an earlier release.
 
-        Python calls this for a text that is the name of no cause; None makes it raise ValueError.
-        So users may write a label in an option, and runs of earlier releases stay readable.
+        Python calls this for a text that is no cause's value; None makes it raise ValueError. By
+        this users may write a label in an option, and runs of earlier releases stay readable.
         """
         text = str(value).strip().casefold()
         # A label is the name with spaces in place of underscores.

@@ -94,8 +94,9 @@ def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
 def record_of(result: RetrievalResult[Any], stage: str) -> Mapping[str, Any]:
     """What a stage noted in its result's metadata, under its name; empty where it noted nothing.
 
-    So post-retrieval's steps and the sent queries come along with a result, and are stored with it.
-    The metadata are the user's: they may be of any kind, and hold anything under that name.
+    Post-retrieval's steps and the queries that pre-retrieval sent are noted there: so they come
+    along with a result, and are stored with it. The metadata are the user's: they may be of any
+    kind, and hold anything under that name.
     """
     metadata: object = result.metadata
     if not isinstance(metadata, Mapping):

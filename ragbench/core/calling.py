@@ -57,9 +57,9 @@ def history_keyword(function: Callable[..., Any]) -> str | None:
 def bears_calls(asked: object) -> bool:
     """Whether several calls of a user's object may be in flight without the user asking for it.
 
-    It is so where the object's attribute ``bears_calls`` is true: of a language model, or of a
-    validator or an operator that waits for a service. Code without the attribute may not be made
-    for several threads.
+    Several may be in flight where the object's attribute ``bears_calls`` is true: of a language
+    model, or of a validator or an operator that waits for a service. Code without the attribute may
+    not be made for several threads.
     """
     says_so = getattr(asked, "bears_calls", None)
     if says_so is None:
@@ -74,9 +74,7 @@ def with_deadline(
 
     The call runs in a thread of its own. A plain Python call cannot be stopped from outside: one
     that exceeds its time runs on, and its result is ignored. Such threads do not keep the process
-    alive.
-
-    A user's system that hangs would else hold up the whole run.
+    alive. Without a time limit, a system that hangs would hold up the whole run.
 
     Args:
         seconds_per_item: a call may take as many times this as it has items.
@@ -184,8 +182,8 @@ async def _answer_or_error(
 ) -> Sequence[ValueT] | BaseException:
     """Awaits a call, and returns its result, or its error as a value.
 
-    It is the body of a task: a SystemExit that leaves a task would end the loop and with it all
-    other calls.
+    A task runs this coroutine: an error such as SystemExit that leaves a task would end the event
+    loop, and with it all other calls.
     """
     try:
         return await call(items)
@@ -250,11 +248,11 @@ class LoopThread:
         self._loop.close()
 
     def silence(self) -> float:
-        """Seconds for which the loop has not answered, since this was first called.
+        """Seconds for which the loop has not taken the turn that it was asked for; 0 if it has.
 
-        It is 0 on the first call. Each call asks the loop for a turn, unless the last one is still
-        open. A long silence means that a coroutine blocks the loop, and that everything else in it
-        waits. To be called from one thread.
+        Each call asks the loop for a turn, unless it was asked already and has not taken it. A long
+        silence means that a coroutine blocks the loop, and that everything else in it waits. To be
+        called from one thread.
         """
         now = time.monotonic()
         if self._asked_at is None:
@@ -280,7 +278,7 @@ class LoopThread:
     def frames(self) -> list[FrameType]:
         """The stack of the loop's thread at the moment, the innermost frame first.
 
-        It shows the line at which user code blocks the loop.
+        The stack shows the line at which user code blocks the loop.
         """
         frames: list[FrameType] = []
         # The one way to see another thread's work; documented, in spite of its underscore.

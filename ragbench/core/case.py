@@ -132,7 +132,7 @@ class Case(Record):
     def judgements(self) -> Mapping[str, int] | None:
         """The relevance of chunks or documents to the question, by id; None when it is not known.
 
-        It is ``grades``, else 1 for each id of ``reference_context_ids``.
+        The relevances are the case's ``grades``, else 1 for each of its ``reference_context_ids``.
         """
         ids = self.reference_context_ids
         if self.grades is None and ids is not None:
@@ -207,7 +207,7 @@ class Case(Record):
     def conversation(self) -> str:
         """The messages before the question and then the question, a line each with its speaker.
 
-        It is the bare question where there are no messages before it. Judges and exports read it: a
+        Without messages before it, the question alone. Judges and exports read it: a
         question such as "and on Sunday?" has no meaning alone.
         """
         if not self.history:
@@ -220,7 +220,7 @@ class Case(Record):
     def needs_all(self) -> bool:
         """Whether the record declares that the question needs all of its gold contexts.
 
-        It does so by ``needs: all``. Then one missing gold context is enough for a wrong answer to
-        be the fault of retrieval.
+        A record declares it by ``needs: all``: one missing gold context is then enough for a wrong
+        answer to be the fault of retrieval.
         """
         return self.metadata.get("needs") == "all"

@@ -241,15 +241,15 @@ class Cells(Record, eq=False):
     def cell(self, place: int) -> Cell:
         """The cell of the case at a place; a skipped one where the metric did not apply to it.
 
-        For readers that print or compare a cell whatever it is. Its empty reason stands for "does
-        not apply".
+        For readers that print or compare a cell whatever it is. A skipped cell's reason is empty
+        here, which stands for "does not apply".
         """
         return self[place] or Cell.skipped("")
 
     def has(self, status: Status) -> NDArray[np.bool_]:
         """By case: whether its cell has this status, such as failed.
 
-        It counts and selects cases by how the metric ended for them.
+        By this, callers count and select cases by how the metric ended for them.
         """
         has_status: NDArray[np.bool_] = self.states == _CODES[status]
         return has_status
@@ -276,7 +276,7 @@ class Cells(Record, eq=False):
     def asked(self, place: int) -> Repeats:
         """The repetitions of the case at a place; a single one where it was asked once.
 
-        So callers treat cases that were asked once and several times alike.
+        With it callers treat cases alike that were asked once and that were asked several times.
         """
         return self.repeats.get(place) or Repeats(cells=(self[place],))
 

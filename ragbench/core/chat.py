@@ -78,7 +78,8 @@ class Price(Record):
     def of(self, usage: Usage) -> Decimal:
         """The cost of one request, by its tokens.
 
-        It is right for the sum of several requests, too, if none of them has a long prompt.
+        The tokens may be the sum of several requests, if none of them has a long prompt: those may
+        have another price.
         """
         rate = self._rate(usage.prompt_tokens)
         cached_rate = rate.input if rate.cached_input is None else rate.cached_input

@@ -36,9 +36,9 @@ class Checked:
     def __post_init__(self) -> None:
         """Refuses all values out of range with one error, a line each.
 
-        A class with a ``__post_init__`` of its own calls this one by name: ``super()`` fails in a
-        dataclass with slots.
-        Without it, a wrong value would only show in the middle of a run.
+        Without this check, a wrong value would only show in the middle of a run. A class with a
+        ``__post_init__`` of its own calls this one by name: ``super()`` fails in a dataclass with
+        slots.
         """
         settings: Any = type(self)
         problems = [_problem(name, getattr(self, name), hint) for name, hint in _hints(settings)]
@@ -48,8 +48,8 @@ class Checked:
 def refuse(*problems: str | None) -> None:
     """Raises one `ConfigError` with all of these problems, a line each; None is no problem.
 
-    With problems of nothing but None it returns. So users see every mistake in their settings at
-    once.
+    Where all are None, nothing is raised. One error for all shows users every mistake in their
+    settings at once.
     """
     lines = [problem for problem in problems if problem is not None]
     if lines:

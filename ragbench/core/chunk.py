@@ -91,8 +91,7 @@ def scored_chunk(chunk: Chunk, score: float | None) -> Chunk:
 def _copied(value: Any) -> Any:
     """A copy of a value of JSON, with new lists and objects; nothing else is copied.
 
-    It is called for every hit of a search in memory, and takes a tenth of the time of
-    ``copy.deepcopy``.
+    Every hit of a search in memory is copied: this takes a tenth of the time of ``copy.deepcopy``.
     """
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in cast("dict[str, object]", value).items()}

@@ -43,7 +43,7 @@ def as_citations(value: object) -> tuple[str, ...]:
 def citation_names(citation: object) -> Iterator[str]:
     """Every name that a citation gives its document or chunk; none for a citation of unknown form.
 
-    There may be several, as a case may expect the document by any of them: its id, file or title.
+    All names are given, since a case may expect the document by any: its id, file or title.
     """
     names: list[object] = [citation]
     if isinstance(citation, Mapping):

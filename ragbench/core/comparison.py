@@ -34,7 +34,8 @@ class CaseKind(StrEnum):
     def heading(self) -> str:
         """The heading of a report's list of the cases of this kind.
 
-        It is the kind itself with a capital, but for a mixed one, which needs more words.
+        The heading is the kind's name with a capital, but for the kind "mixed", which needs more
+        words.
         """
         return _HEADINGS.get(self, self.value.capitalize())
 
@@ -138,7 +139,8 @@ class MetricComparison(Record):
     def scores(self) -> tuple[float | None, ...]:
         """Each run's mean of the metric; of two runs over the cases that both measured.
 
-        So two means differ by exactly the difference that the same row shows. A run alone may have
+        Means over these cases differ by exactly the difference that a report shows in the same row.
+        A run alone may have
         measured other cases as well: its own mean, in its figure, is then of more cases.
         """
         if len(self.figures) == 2 and self.differences and self.differences[0].cases:
@@ -179,7 +181,7 @@ class IdChange(Record):
     def is_none(self) -> bool:
         """Whether the case has the same retrieved ids in the same order in both runs.
 
-        Then a report has no ids to show for the case.
+        Of such a case a report has no ids to show.
         """
         return not (self.gained or self.lost or self.moved)
 

@@ -31,7 +31,7 @@ class AdaptiveLimit:
         self.most = most
         self._now = now
         self._limit = float(min(first, most))
-        """How many may be in flight; its fraction grows until it is one more."""
+        """How many calls may be in flight: the whole part; the fraction grows towards one more."""
         self.in_flight = 0
         """Calls that have begun and not ended; whoever makes the calls counts them here."""
         self.epoch = 0
@@ -42,10 +42,11 @@ class AdaptiveLimit:
         self._latest: deque[bool] = deque(maxlen=_WINDOW)
         """Whether each of the latest calls was answered."""
         self._limited_in_row = 0
+        """How many calls in a row were refused because of a rate limit."""
         self._earliest = 0.0
-        """Rate limits in a row, and the first time at which one of those calls may come again."""
+        """The first time at which one of these refused calls may be made again."""
         self._paused_until = 0.0
-        """Until when everybody is asked to wait."""
+        """Until when no call is made, since many in a row were refused; 0 without a pause."""
 
     @property
     def limit(self) -> int:
@@ -66,9 +67,9 @@ class AdaptiveLimit:
     def succeeded(self, left: int | None = None) -> None:
         """Notes that a call was answered, and so lets a little more calls be in flight.
 
-        The limit only rises while at least half of it is in flight: with fewer, it was not tried.
-        It doubles with each round of calls until it is first lowered, and then rises by one a
-        round.
+        The limit only rises while at least half as many calls are in flight: with fewer, nothing
+        shows whether so many are borne. Until it is first lowered, the limit doubles with each
+        round of calls; then it rises by one a round.
 
         Args:
             left: how many more calls the endpoint reports that it takes just now.
@@ -98,13 +99,13 @@ class AdaptiveLimit:
         """
         self._lower(epoch)
         may_return = self._now() + wait
-        # In a row the call counts that may come again first.
+        # Of several refused calls in a row, the one counts that may come again first.
         if self._limited_in_row:
             may_return = min(self._earliest, may_return)
         self._earliest = may_return
         self._limited_in_row += 1
-        # Several in a row with nothing answered between: the limit is everybody's. Otherwise each
-        # call that waits for its turn would use up a request to hear the same.
+        # Several refusals in a row with nothing answered between: the limit is everybody's.
+        # Without a pause each waiting call would use up a request, to be refused alike.
         if self._limited_in_row >= _STREAK:
             self._paused_until = max(self._paused_until, self._earliest)
 
@@ -139,5 +140,5 @@ class AdaptiveLimit:
     def _rose(self) -> None:
         """Does nothing: a subclass in which calls wait for their turn wakes them here.
 
-        It is called each time more calls may be in flight than before.
+        Called each time when more calls may be in flight than before.
         """

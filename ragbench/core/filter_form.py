@@ -46,7 +46,7 @@ _DEPTH = 50
 def parse_filters(value: object) -> Filter:
     """The filter of a mapping in the form that the head of this module shows.
 
-    That form is for YAML, JSON and options, and documented for users.
+    Users write filters in this documented form in YAML, JSON and options.
 
     Raises:
         ConfigError: it is not in this form; the message has the path of the wrong part.

@@ -57,8 +57,7 @@ def min_max(scores: Sequence[float]) -> list[float]:
     """Maps the lowest score of a list to 0 and its highest to 1; equal scores all become 0.5.
 
     Lists of different scales can be added up so. Equal scores do not rank their chunks: 0.5 neither
-    lifts nor sinks these among other lists.
-    Stored outcomes of fused rankings rest on it.
+    lifts nor sinks these among other lists. Stored outcomes of fused rankings rest on this mapping.
     """
     if not scores:
         return []
@@ -118,7 +117,7 @@ def rises(scores: Sequence[float]) -> bool | None:
             has_rise = True
         elif next_score < score:
             has_fall = True
-    # Both or neither: the scores have no single direction.
+    # Scores that rise and fall, or do neither, have no single direction.
     if has_rise == has_fall:
         return None
     return has_rise

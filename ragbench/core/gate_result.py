@@ -204,7 +204,7 @@ class Drop(Record):
     def is_gain(self) -> bool:
         """Whether the whole interval of the metric's change is on the better side of zero.
 
-        Then the system is shown to be better in this respect.
+        Such an interval shows that the system is better by this metric.
         """
         if self.low is None or self.high is None:
             return False
@@ -216,7 +216,7 @@ class Drop(Record):
     def loss(self) -> float:
         """The size of the metric's loss; negative for a gain.
 
-        So that callers need not know whether a rise or a fall of the metric is bad.
+        By the sign, callers need not know whether a rise or a fall of the metric is bad.
         """
         if self.rises:
             return self.difference

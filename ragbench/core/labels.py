@@ -91,9 +91,9 @@ class Drawn(Record):
     def line(self, task: LabelTask, judged: Judged) -> dict[str, object]:
         """The line of a file of labels about an answer, before its value and the person's name.
 
-        Its fields are the file's form: a renamed one makes files of people's labels unreadable. The
-        answer is left out where the metric does not read it, so that the label holds for any
-        answer.
+        The names of the fields are the file's form: a renamed field makes existing files of
+        people's labels unreadable. The answer is left out where the metric does not read it, so
+        that the label holds for any answer.
         """
         # In this form for good: `ragbench.io.people` reads it back.
         return {
@@ -161,7 +161,7 @@ class ProbeFigure(Record):
     def is_injection(self) -> bool:
         """Whether the probe puts an instruction into a text.
 
-        Then only a more favourable verdict is a fault of the judge: it obeyed.
+        Of these probes only a more favourable verdict is a fault of the judge: it obeyed.
         """
         return self.probe in (Probe.INJECTION_ANSWER, Probe.INJECTION_CONTEXT)
 

@@ -197,7 +197,7 @@ class Metric(Record, dict=True):
     def name(self) -> str:
         """The metric's text in reports and options, such as ``P(rel=2)@5``.
 
-        It parses back to an equal metric, and runs and baseline files name scores by it.
+        The text parses back to an equal metric, and runs and baseline files name scores by it.
         """
         name = self.definition.name
         if self.parameters:
@@ -224,7 +224,7 @@ class Metric(Record, dict=True):
     def is_judged(self) -> bool:
         """Whether computing the metric calls a language model, or a model of embeddings.
 
-        Such scores cost money or time, and a language model's are an opinion.
+        Judged scores cost money or time, and those of a language model are an opinion.
         """
         return self.definition.cost is not Cost.FREE
 
@@ -232,7 +232,8 @@ class Metric(Record, dict=True):
     def reads_answer(self) -> bool:
         """Whether the metric's cells depend on the generated answer.
 
-        Such a cell holds for this answer only; the cells of other metrics hold for any answer.
+        A stored cell of a metric that reads answers holds for one answer only; a cell of any other
+        metric holds for every answer to the case.
         """
         needs_answer = not self.definition.needs.isdisjoint(_NEEDS_OF_ANSWERS)
         return self.definition.abstains or needs_answer

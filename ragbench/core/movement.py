@@ -22,7 +22,7 @@ class Movement(Record):
 def movement(before: float, now: float, places: int, *, most_places: int | None = None) -> Movement:
     """Rounds two figures, and takes the difference of the rounded ones as their change.
 
-    So the change that is printed is the difference of the two figures that are printed beside it.
+    The printed change is then the difference of the two figures that are printed beside it.
 
     Args:
         most_places: up to so many places are added while the figures differ and would be printed

@@ -64,7 +64,8 @@ class Origin(NamedTuple):
     def is_named(self) -> bool:
         """Whether the origin is a version that the user names, and nothing else.
 
-        Then no code or file is compared: outcomes are reused as long as that name stays.
+        With such an origin no code or file is compared: outcomes are reused as long as the version
+        stays.
         """
         return all(part.kind == "setting" for part in self.parts)
 
@@ -146,7 +147,7 @@ class SystemChange(Record):
     def is_ruled_out(self) -> bool:
         """Whether both runs are certainly of one system: no input differs, and all can be read.
 
-        Then a difference of their scores comes of chance, and not of a change.
+        Where it is certain, a difference of the runs' scores comes of chance, and not of a change.
         """
         return self.is_none and not self.unseen
 
@@ -158,7 +159,8 @@ _accounted: ContextVar[bool] = ContextVar("ragbench_accounted", default=False)
 def accounted() -> Generator[None]:
     """Marks network requests inside as inputs that are recorded by other means.
 
-    Such are calls of a language model, whose name and parameters are settings. Without this mark,
+    For example, of a call to a language model the model's name and parameters are recorded, as
+    settings. Without this mark,
     the watch on connections would note the host as an input that cannot be read. Tasks that are
     started inside have the mark, too.
     """

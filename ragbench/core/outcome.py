@@ -135,7 +135,7 @@ class Cell(Record):
     def skipped(cls, reason: str) -> Cell:
         """A cell of a case to which the metric does not apply, such as one without a reference.
 
-        It counts neither for nor against the system.
+        A skipped cell counts neither for nor against the system.
         """
         return cls(status=Status.SKIPPED, reason=reason)
 
@@ -143,7 +143,7 @@ class Cell(Record):
     def abstained(cls, reason: str) -> Cell:
         """A cell of a case in which the system declined to answer.
 
-        It has no score, and is counted apart from failures.
+        The cell has no score; reports count it apart from failures.
         """
         return cls(status=Status.ABSTAINED, reason=reason)
 
@@ -159,7 +159,7 @@ class Cell(Record):
     def failed(cls, failure: Failure) -> Cell:
         """A cell of a case for which the metric, or a stage before it, raised an error.
 
-        It has no score: a failure is never 0.
+        The cell has no score: a failure is never counted as 0.
         """
         return cls(status=Status.FAILED, failure=failure)
 
@@ -185,7 +185,8 @@ def _causes(error: BaseException) -> list[str]:
 def _cause_of(error: BaseException) -> BaseException | None:
     """The exception that a traceback would show before an error.
 
-    That is its cause, or the error that was being handled, unless ``from None`` hides that.
+    A traceback shows the error's cause, or the error that was being handled when it was raised,
+    unless ``from None`` hides that.
     """
     if error.__cause__ is not None:
         return error.__cause__
@@ -303,7 +304,7 @@ class JudgedCell(Record):
     def values(self) -> tuple[float, ...]:
         """The scores of the judgements that gave one, of all judges and repetitions.
 
-        Their spread shows how steady the judge is.
+        The spread of these scores shows how steady the judge is.
         """
         values: list[float] = []
         for judgement in self.judgements:

@@ -21,9 +21,10 @@ _LONGEST_WORD = 80
 def readable_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Metadata for a prompt, a page or a table: without what only programs read.
 
-    That are embeddings, by their name (``embedding``, ``query_vector`` ...) or as 32 numbers and
-    more; the records that ragbench keeps of a chunk (``derived``, ``ranked_by``); and names that
-    begin with ``_``, in which frameworks keep a whole node. The same holds within values.
+    What is left out: embeddings, by their name (``embedding``, ``query_vector`` ...) or as 32
+    numbers and more; the records that ragbench keeps of a chunk (``derived``, ``ranked_by``); and
+    names that begin with ``_``, in which frameworks keep a whole node. The same holds within
+    values.
     """
     fields: dict[str, Any] = {}
     for name, value in metadata.items():

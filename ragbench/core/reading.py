@@ -37,7 +37,7 @@ class Reading:
     def __init__(self, refusal: Callable[[Exception], Exception]) -> None:
         """Takes the function that makes the reader's own error of any error that was raised.
 
-        That error has the file, the place and the words of the reader.
+        The reader's own error names the file and the place, and has the reader's words.
         """
         self._refusal = refusal
 
@@ -65,8 +65,8 @@ class Reading:
 def is_in_words(error: Exception) -> bool:
     """Whether an error already has the reason that a file is wrong, in words for its owner.
 
-    Such an error passes as it is; others are reworded. An `InterfaceError`, which breaks the
-    interface of a RAG, is none of these: in a file, it is a damaged record.
+    An error in words passes as it is; others are reworded. An `InterfaceError` (a value without the
+    form that a RAG must give) is not in such words: raised from a file, it means a damaged record.
     """
     if isinstance(error, InterfaceError):  # a kind of RagbenchError
         return False

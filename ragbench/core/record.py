@@ -90,8 +90,8 @@ class _RecordType(StructMeta):
     ) -> _RecordType:
         """Makes the class with the attributes in ``scope``, and with two of a dataclass.
 
-        These are ``__dataclass_fields__`` and ``__dataclass_params__``: libraries that know
-        dataclasses take records for such by them.
+        By ``__dataclass_fields__`` and ``__dataclass_params__``, libraries that know dataclasses
+        take records for dataclasses.
         """
         scope["__dataclass_fields__"] = _DataclassAttribute()
         scope["__dataclass_params__"] = _DataclassAttribute()
@@ -101,7 +101,7 @@ class _RecordType(StructMeta):
     def __signature__(cls) -> inspect.Signature:
         """The signature of a record's constructor, by which IDEs and ``inspect`` show its fields.
 
-        That of msgspec fails at names which are only imported for type checkers.
+        The signature that msgspec makes fails at names which are only imported for type checkers.
         """
         return inspect.signature(_as_dataclass(cls))
 
@@ -147,7 +147,7 @@ def field_docs(target: type) -> dict[str, str]:
 def _docs_by_class(module: str) -> Mapping[str, Mapping[str, str]]:
     """The text below each field, by class and then by field, of all classes of a module.
 
-    It is read from the source, once: Python drops a text below a field when it compiles the file.
+    Read from the source, once: Python drops a text below a field when it compiles the file.
     Empty for a module without a source file.
     """
     # Imported late: only help texts and schemas need it.

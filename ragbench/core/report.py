@@ -183,9 +183,10 @@ _DERIVED_FROM_WORDS = "right"
 def has_known_level(metric: str) -> bool:
     """Whether an interval of a metric's mean holds the true value, so that reports show it.
 
-    Not of metrics by words: words rank answers, and the share of right ones that people find is
-    elsewhere by up to .4. An interval of the sample's error alone would claim to know it. Labels
-    correct the mean.
+    A metric that compares words ranks answers, but its mean may lie up to .4 from the share of
+    answers that people find right. An interval, which knows only the error of the sample, would
+    claim to hold that share, so none is shown. Where people have labelled some answers, the report
+    shows another mean, corrected by the labels, which has an interval of its own.
     """
     return metric not in (WORDS_RIGHT, _DERIVED_FROM_WORDS)
 
@@ -253,8 +254,9 @@ class Summary(Counted):
     def decided_by(self) -> str:
         """How answers were called right, or chunks relevant: by document, labels, judge or words.
 
-        The value is the number of labels, or one of these words; empty where neither had to be
-        decided. Chunks are relevant by their own id or text, unless their document decided.
+        The value is the number of labels, or one of the words "document", "judge" and "words";
+        empty where the metric needs no such decision. Chunks are relevant by their own id or text,
+        unless their document decided.
         """
         if self.by_document:
             return "document"
@@ -483,8 +485,8 @@ _MAIN = (
 def main_metric(metrics: Sequence[Metric]) -> int | None:
     """The position of the metric that cases are ordered by if none is named.
 
-    It is the first of a fixed list, in which metrics of answers come first; None if the run
-    measures none of that list.
+    Of a fixed list of metrics, in which those of answers come first, the first that the run
+    measures; None if it measures none of the list.
     """
     names = [metric.name for metric in metrics]
     for name in _MAIN:
@@ -508,7 +510,7 @@ def badness(value: float | None, metric: Metric | None) -> tuple[bool, float]:
 def _no_cases(*_: object) -> Iterator[Any]:
     """No cases: the default of a report that is built without a run's folder, as tests do.
 
-    It takes any arguments, as it replaces functions with different ones.
+    Any arguments are taken, as functions with different ones have this default.
     """
     return iter(())
 

@@ -296,8 +296,7 @@ def _check_confidence(value: Any) -> None:
 def _check_sequence(name: str, value: object, size: int | None = None) -> None:
     """Refuses a field of a result that is no list, or has another length than the contexts.
 
-    A text or an array is no list here. It is on the way of every result, so the cheap check is
-    first.
+    A text or an array is no list here. Every result is checked, so the cheap check is first.
     """
     # list and tuple are checked first: an abstract Sequence check costs ten times as much.
     if not isinstance(value, (list, tuple)):

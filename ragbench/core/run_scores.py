@@ -81,8 +81,8 @@ class MetricColumn(Record):
     def identity(self) -> str:
         """Name, version and digest of the metric's formula.
 
-        Scores of another identity do not compare. It is spelled as `Metric.identity` spells it,
-        since baseline files hold such texts.
+        Scores of metrics with different identities do not compare. The spelling is that of
+        `Metric.identity`, since baseline files hold such texts.
         """
         identity = f"{self.name} v{self.version}"
         if self.digest:
@@ -335,8 +335,8 @@ def under_ids_of(run: RunScores, earlier: RunT) -> tuple[RunT, dict[str, str]]:
     """An earlier run with its cases under a later run's ids, and the old id by each new one.
 
     Ids that count rows move with each row that is inserted; the fingerprint of a case does not. So
-    a case whose id differs, or now belongs to another case, is matched by its fingerprint.
-    So two runs stay comparable after rows were inserted in the dataset.
+    a case whose id differs, or now belongs to another case, is matched by its fingerprint, and two
+    runs stay comparable after rows were inserted in the dataset.
     """
     same = unchanged(run, earlier)
     if len(same) == len(run.cases):

@@ -118,8 +118,8 @@ class RunCase:
     def trace(self) -> Trace:
         """The case with its outcomes, as metrics read it.
 
-        It can be made once retrieval and generation are settled. It is made once: a later outcome
-        does not get into it.
+        Only to be read once retrieval and generation are settled: the trace is made at the first
+        reading and kept, so that a later outcome does not get into it.
         """
         if self._trace is None:
             outcomes: dict[str, Any] = {}
@@ -181,7 +181,7 @@ def sample_row(trace: Trace) -> SampleRow:
     Exports and judges of RAGAS read it.
     """
     case = trace.case
-    # Those that generation was given, which is what RAGAS means by retrieved contexts.
+    # The contexts that generation was given: they are what RAGAS means by retrieved contexts.
     retrieval = trace.context.value
     generation = trace.generation.value
     references = case.references

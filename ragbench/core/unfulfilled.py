@@ -68,7 +68,7 @@ def unfulfilled(
     for case in report.index(position, None):
         if case.value is not None and case.value < 1.0:
             failing.append(case)
-    # Those that the caller names come first, in its order; behind them the worst ones.
+    # Cases that the caller names come first, in the caller's order; behind them the worst ones.
     ranks = {id_: rank for rank, id_ in enumerate(first)}
     failing.sort(key=lambda case: (ranks.get(case.id, len(ranks)), badness(case.value, metric)))
     ids = [case.id for case in failing[:most]]
@@ -102,7 +102,7 @@ def _unfulfilled_case(row: CaseRow, held_in_baseline: Collection[str]) -> Unfulf
             sentences.append(expectation.sentence)
             if expectation.text in held_in_baseline:
                 held_before.append(expectation.sentence)
-    # It failed by its mean, and the shown repetition fulfils all.
+    # The case failed by its mean over repetitions, and the one that is shown fulfils all.
     if not sentences:
         sentences.append(_NOT_ALWAYS)
     return UnfulfilledCase(id=row.id, expectations=tuple(sentences), held_before=tuple(held_before))

@@ -40,8 +40,8 @@ class AnswerWorth(Record):
     def __str__(self) -> str:
         """The share of true words for readers, as in ``83 % (70 to 91 by domain)``.
 
-        It names its origin, too: a share without it would be taken for one of the reader's own
-        data.
+        The text says where the share was measured: without that, readers would take it for a share
+        of their own data.
         """
         share = f"{100 * self.share:.0f} %"
         if self.labels:

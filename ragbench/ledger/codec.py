@@ -38,11 +38,12 @@ _DIGITS = 6
 def validation_object(verdict: Verdict) -> dict[str, Any]:
     """A verdict of a validator as files and reports publish it: plain values for JSON.
 
-    Probabilities are rounded, so that the same verdict gives the same object on every machine. Its
-    keys are documented: programs of users read them.
+    Probabilities are rounded, so that the same verdict gives the same object on every machine. The
+    object's keys are documented: programs of users read them.
     """
     published: dict[str, Any] = msgspec.to_builtins(verdict)
-    # Both are published apart: warnings as texts, and counts in summaries.
+    # What the inspection and the details hold is published elsewhere: warnings as texts, and counts
+    # in summaries.
     del published["inspection"]
     del published["details"]
     relevance = verdict.relevance.items()
@@ -57,8 +58,8 @@ def failed_verdict_object(
 ) -> dict[str, Any]:
     """The object that is published in place of a verdict where the validator failed.
 
-    It has the fields of a verdict, so that programs that read verdicts need no branch for it: a
-    field that `validation_object` gets is needed here, too.
+    The object has the fields of a verdict, so that programs that read verdicts need no branch for
+    it: a field that `validation_object` gets is needed here, too.
     """
     return {
         "query_id": query_id,
@@ -246,7 +247,7 @@ def _check_texts(values: Iterable[object]) -> None:
 def _of_numpy(value: Any) -> object:
     """A number or an array of NumPy as plain values, for the JSON encoder.
 
-    Validators of users return such numbers. Anything else that JSON cannot hold is refused.
+    Validators of users return such numbers. A value of any other type is refused.
     """
     # By name, so that NumPy is not imported for the question.
     if type(value).__module__ != "numpy":
@@ -295,7 +296,7 @@ def encode_judgements(judgements: Sequence[Judgement]) -> bytes:
 def judgement_object(judgement: Judgement) -> dict[str, Any]:
     """A judgement as files and pages publish it: how it ended, and each answer of the judge.
 
-    Its keys are documented: programs of users read them.
+    The object's keys are documented: programs of users read them.
     """
     cell = judgement.cell
     reason = cell.reason
@@ -384,7 +385,7 @@ def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
             body = encoded(outcome.value)
     digests = [text_digest(text) for text in texts]
     joined = b"".join(digests)
-    # With the length of the digests before them, so that no body can pass for one.
+    # The head begins with the length of the digests, so that no body can pass for a digest.
     head = b"%d %b %b " % (len(joined), joined, outcome.status.value.encode())
     return Encoded(texts, digests, joined, body, fixed_digest(head, body))
 

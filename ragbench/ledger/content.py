@@ -218,7 +218,7 @@ def _chroma_state(path: Path) -> bytes:
 def _digest_of_content(data: bytes) -> str:
     """A short digest of a content, half of a SHA-256: enough to tell any two contents apart.
 
-    It is stored with outcomes: another digest would make all stored outcomes unusable.
+    The digest is stored with outcomes: to compute another one makes all stored outcomes unusable.
     """
     return hashlib.sha256(data).hexdigest()[:32]
 
@@ -241,8 +241,8 @@ def path_content(path: Path) -> Content:
     stored with the outcomes, and so must keep their form.
 
     Returns:
-        The digest with the number of files. It is "too large" for a folder with too many files to
-        be read: its changes are not seen.
+        The digest with the number of files. The digest is "too large" for a folder with too many
+        files to be read: changes in such a folder are not seen.
     """
     if not path.is_dir():
         return file_content(path)
@@ -464,7 +464,7 @@ def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginP
         before: parts of an earlier run, by name: a RECORD that was not written since is not read.
     """
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    # Its version is its digest: Python has no file that lists its content.
+    # Python's version serves as its digest: Python has no file that lists its content.
     yield OriginPart("package", "python", python)
     # A RECORD that was not written since has the same digest.
     earlier = before or {}
@@ -491,7 +491,8 @@ def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginP
 def _editable_source(folder: Path) -> Path | None:
     """The source folder of a package that is installed editable; None for any other package.
 
-    Such a package keeps its version while its developer changes its code.
+    An editable package keeps its version while its developer changes the code, which is therefore
+    compared.
     """
     # Where pip notes how a package was installed, if not from an index.
     origin = folder / "direct_url.json"
@@ -507,7 +508,7 @@ def _editable_source(folder: Path) -> Path | None:
 def _source_digest(source: Path, version: str) -> str:
     """A digest of all source files of a package that is installed editable.
 
-    Its developer edits these without a new version, and answers may change with each edit.
+    The package's developer edits them without a new version, and answers may change with each edit.
 
     The digest is stored with outcomes: another form makes them unusable.
     """

@@ -37,7 +37,8 @@ def digest(parts: Iterable[bytes]) -> bytes:
 def fixed_digest(*parts: bytes) -> bytes:
     """A digest of byte strings of which all but the last have a fixed size.
 
-    It is faster than `digest`, which takes up their sizes. Stored in journals: the form stays.
+    Faster than `digest`, which puts the size of each part into its digest. The digests are stored
+    in journals, so the form stays.
     """
     return blake2b(b"".join(parts), digest_size=SIZE).digest()
 
@@ -136,7 +137,7 @@ def _default(value: Any) -> object:
         # Of its own type it would come here again, for ever.
         if type(plain) is not type(value):
             return plain
-    # Such as numbers of other libraries, and Decimal.
+    # For numbers of other libraries and Decimal, for example.
     if hasattr(value, "__float__"):
         return float(value)
     return _class_name(value)

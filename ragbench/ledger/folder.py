@@ -79,7 +79,7 @@ def run_around(path: Path) -> Path:
     if not is_ours:
         return path
     folder = path.parent
-    # Both files: a folder with a report alone is no run.
+    # A run has a journal and a manifest; a folder with a report alone is no run.
     if (folder / _JOURNAL).is_file() and (folder / "manifest.json").is_file():
         return folder
     return path
@@ -99,11 +99,11 @@ class RunFolder:
     def __init__(self, *, path: Path) -> None:
         """Names the files of a run's folder; nothing is read or made.
 
-        These names are a stored form: a changed one hides the files of existing runs.
+        A changed name hides that file of all existing runs.
         """
         self.path = path
         self.journal = path / _JOURNAL
-        """The database of its outcomes: where it is, a run has begun."""
+        """The database of the run's outcomes: a run has begun where this file exists."""
         self.in_flight = path / _IN_FLIGHT
         """The cases that are being asked."""
         self.writes = path / _WRITES
@@ -118,7 +118,7 @@ class RunFolder:
     def exists(self) -> bool:
         """Whether a run has begun in this folder; it may have been interrupted.
 
-        Then a command continues it, or refuses to overwrite it.
+        A command continues such a run, or refuses to overwrite it.
         """
         return self.journal.is_file()
 
@@ -241,7 +241,7 @@ class RunFolder:
 def run_name(dataset: str, rag: str, identity: str) -> str:
     """The folder name of a run, readable, and the same whenever the same command runs.
 
-    Then the command finds its earlier run and continues it.
+    By the same name, the command finds its earlier run and continues it.
 
     Args:
         identity: a fingerprint of what is run; its first eight characters are used.
@@ -403,8 +403,8 @@ def metrics_of(manifest: Manifest) -> tuple[Metric, ...]:
 def write_manifest(manifest: Manifest, path: Path) -> Manifest:
     """Writes a run's manifest with fingerprints of its parts, and returns it as readers see it.
 
-    By the fingerprints a comparison says which part of two runs differs. They are a stored form:
-    other contents of a part make old runs incomparable.
+    By the fingerprints a comparison says which part of two runs differs. A change to what goes into
+    a fingerprint makes old runs incomparable with new ones.
     """
     # A copy: what is taken out of it stays in the manifest.
     stages = dict(manifest.rag.stages)
@@ -441,7 +441,8 @@ def write_manifest(manifest: Manifest, path: Path) -> Manifest:
 def read_manifest(path: Path) -> Manifest:
     """Reads the manifest of a run.
 
-    It says what the run is a run of, so nothing of the run is used before it is read.
+    A manifest says which system, dataset and settings a run is of, so nothing else of the run is
+    used before.
 
     Raises:
         RunMismatchError: there is none, or it is another version's; the message says what is there.

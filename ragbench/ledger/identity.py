@@ -113,8 +113,9 @@ def described(value: object, name: str = "", at: At = _ALL) -> Any:
         return f"bytes#{short_digest(bytes(value))}"
     if isinstance(value, (date, time, timedelta, UUID, Decimal, Fraction, range)):
         return str(value)
-    # Its class says what it is: deeper parts are left out.
-    if id(value) in at.within or at.depth == 0:  # it holds itself, or lies too deep
+    # A value that lies within itself, or too deep, is described by its class alone: else the
+    # description would be endless, or huge.
+    if id(value) in at.within or at.depth == 0:
         return {"class": _qualified_name(type(value))}
     # Each level has one less below it, and knows what it lies in.
     inside = at._replace(depth=at.depth - 1, within=(*at.within, id(value)))
@@ -170,9 +171,8 @@ _PLAIN_JSON = (
 def _digest_of(entries: list[Any], name: str, at: At) -> str:
     """The digest of many entries, which described one by one would fill a manifest.
 
-    Plain entries are digested at once, since a corpus may have millions; others one by one.
-
-    Both ways must stay as they are: the digest is compared with stored ones.
+    Plain entries are digested at once, since a corpus may have millions; others one by one. Neither
+    way may change: the digest is compared with stored ones.
     """
     # One call for all: TypeError where an entry is no plain value.
     try:  # texts and numbers alone: a corpus of a million passages takes a second
@@ -191,8 +191,8 @@ def _digest_of(entries: list[Any], name: str, at: At) -> str:
 def _described_function(function: Callable[..., Any], at: At) -> dict[str, Any]:
     """A function described by its source, its defaults and the values that it holds on to.
 
-    These values are its partial arguments, the variables of the function around it, and the object
-    that it is a method of: with others it gives other answers.
+    A function holds on to its partial arguments, to variables of the function around it, and to the
+    object that it is a method of: with other values it gives other answers.
 
     Descriptions are compared with stored ones: another key makes stored outcomes unusable.
     """
@@ -331,7 +331,7 @@ def settings_of(value: object) -> dict[str, Any]:
 def _class_settings(cls: type) -> dict[str, Any]:
     """The settings that a user's class holds itself as plain values, such as ``top_k = 5``.
 
-    They are settings like those of an object, and outcomes depend on them.
+    Outcomes depend on such values as on the settings that an object holds.
     """
     settings: dict[str, Any] = {}
     for name, value in vars(cls).items():
@@ -378,7 +378,8 @@ def _foreign_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _described_text(value: str | PurePath, name: str, at: At) -> str:
     """The description of a text: itself, or the content's digest of a file that it names.
 
-    So a prompt or an index that changes under the same name makes another system. Credentials are
+    By the digest, a prompt or an index that changes under the same name makes another system.
+    Credentials are
     masked, and absolute paths left out: descriptions are stored and shown.
 
     Descriptions are compared with stored ones: another form makes stored outcomes unusable.
@@ -444,7 +445,8 @@ def _named_path(value: str | PurePath, name: str) -> Path | None:
 def _qualified_name(thing: object) -> str:
     """The name of a class or function in descriptions, as ``module:name``; of a thing, its class's.
 
-    It must be the same in every process: a script has another module name when it is run.
+    The name must be the same in every process: a script that is run has the module name
+    ``__main__``, and another one where it is imported.
 
     Descriptions are compared with stored ones: another form makes stored outcomes unusable.
     """
@@ -477,9 +479,8 @@ def described_class(cls: type) -> dict[str, Any]:
 def _maker_of(module: str) -> Literal["ragbench", "standard", "installed", "user"]:
     """Who wrote a module: ragbench, Python, an installed package, or the user.
 
-    It decides how far the settings of the module's objects are followed.
-
-    The user's code is described in full, a package's by its settings alone.
+    By the maker, descriptions decide how far to follow the values that a module's objects hold: the
+    user's objects are described in full, a package's by their settings alone.
     """
     package = module.partition(".")[0]
     if is_own(package):
@@ -497,10 +498,9 @@ def _maker_of(module: str) -> Literal["ragbench", "standard", "installed", "user
 def _source_digest(thing: Any) -> str | None:
     """A digest of the code that defines a class or function.
 
-    It is of the whole file, since functions beside it matter too; of code without a file (a
-    notebook's, ``exec``) of its compiled form. None for code that was not written in Python.
-
-    It is part of stored descriptions: another form makes stored outcomes unusable.
+    The digest is of the whole file, since other functions in the file matter too; of code without a
+    file (a notebook's, ``exec``) it is of the compiled form. None for code that was not written in
+    Python. Stored descriptions hold the digest: another form makes stored outcomes unusable.
     """
     with suppress(TypeError, OSError):  # there is no file, or none that can be read
         file = inspect.getsourcefile(thing)
@@ -513,9 +513,8 @@ def _source_digest(thing: Any) -> str | None:
 def _compiled_digest(thing: Any) -> str | None:
     """A digest of the compiled form of a function, or of all functions of a class.
 
-    This is for code without a file; None for things without compiled form, such as functions in C.
-
-    It is part of stored descriptions: another form makes stored outcomes unusable.
+    For code without a file. None for things without compiled form, such as functions in C. Stored
+    descriptions hold the digest: another form makes stored outcomes unusable.
     """
     code = getattr(thing, "__code__", None)
     if isinstance(code, types.CodeType):
@@ -563,7 +562,7 @@ def _code_without_lines(code: types.CodeType) -> tuple[object, ...]:
 def short_digest(data: bytes) -> str:
     """A digest of 16 hexadecimal digits, short enough to be compared by eye.
 
-    It is part of stored descriptions: another length makes stored outcomes unusable.
+    Stored descriptions hold such digests: another length makes stored outcomes unusable.
     """
     return hashlib.sha256(data).hexdigest()[:16]
 
@@ -571,7 +570,7 @@ def short_digest(data: bytes) -> str:
 def imported_sources(function: Any) -> list[str]:
     """The digests of a function's file and of all files beside it that it imports, sorted.
 
-    They identify a user's metric: a change of any of these files may change its scores.
+    These digests identify a user's metric: a change of any of the files may change its scores.
     """
     own_file = inspect.getsourcefile(function)
     unread_paths = [Path(own_file)] if own_file else []

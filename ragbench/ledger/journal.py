@@ -125,13 +125,13 @@ class Journal(AbstractContextManager["Journal"]):
         outcome would take longer than many systems take to answer.
 
         Args:
-            path: its file. None keeps it in memory, without the outcomes that are asked for: they
-                are stored for a later command, and it could not read them.
+            path: the journal's file. None keeps the journal in memory, without the outcomes of
+                calls: those are stored for a later command, which could not read them there.
         """
         self.path = path
-        """Its file; None for one in memory."""
+        """The journal's file; None for a journal in memory."""
         self._flushed = time.monotonic()
-        """When recorded outcomes were last written: they are due some time after that."""
+        """When outcomes were last written: those that wait are due some time after that."""
         self._at_risk = 0.0
         """Seconds that RAGs and models worked for the outcomes that wait, see `_AT_RISK`."""
         self._known_texts: set[bytes] = set()
@@ -144,22 +144,22 @@ class Journal(AbstractContextManager["Journal"]):
         """Outcomes to be marked valid in an epoch, all others of their case and stage invalid:
         epoch, number of the case, stage and key, as `_CONFIRM` takes them."""
         self.before_flush: Callable[[], None] | None = None
-        """Called before new outcomes are stored: what they came from is stored ahead of them."""
+        """Called before new outcomes are stored, so that their origin is stored ahead of them."""
         self.reading = reading_journal(path)
-        """The context in which whatever is stored is decoded: it may be damaged."""
+        """The context in which stored rows are decoded: it turns damage into an error in words."""
         # The connection, which no other thread may use.
         self._db = connect(path)
         # Closed again if anything below fails; `pop_all` leaves it open where nothing did.
         with self.reading, ExitStack() as opened:
             opened.callback(self._db.close)
             self.runs = RunTables(self._db, self.reading)
-            """The runs that it holds outcomes of."""
+            """The runs whose outcomes the journal holds."""
             self.scores = ScoreTables(self._db, self.flush, self.reading)
-            """The cells."""
+            """The cells: each metric's result for each case."""
             self.was_empty = self._db.execute(_ANY_OUTCOME).fetchone() is None
-            """Whether no outcome was stored when it was opened; once its cases are placed, whether
-            none was by then (`placed` drops recorded ones, and stores the new). Then none need be
-            looked up."""
+            """Whether no outcome was stored when the journal was opened; once its cases are placed,
+            whether none was by then (`placed` drops recorded outcomes, and stores the new ones).
+            Where it was empty, no outcome need be looked up."""
             opened.pop_all()
         self.placed_digest: tuple[int, str] | None = None
         """How many cases were placed so far, and their fingerprint, as `cases_digest` would read
@@ -227,9 +227,8 @@ class Journal(AbstractContextManager["Journal"]):
     def _write_outcomes(self) -> None:
         """Writes the outcomes that wait, with the texts that they share; called in a transaction.
 
-        They still wait afterwards, as the transaction may fail; `_clear_outcomes` drops them.
-
-        A text is written before the outcomes that name it.
+        A text is written before the outcomes that name it. Afterwards the outcomes are still in the
+        waiting lists, as the transaction may fail; `_clear_outcomes` drops them.
         """
         self._db.executemany(_INSERT_TEXT, self._new_texts)
         self._db.executemany(_INSERT_OUTCOME, self._new_outcomes)
@@ -237,7 +236,7 @@ class Journal(AbstractContextManager["Journal"]):
     def _clear_outcomes(self) -> None:
         """Drops the waiting outcomes: they are written now, or their cases were not placed.
 
-        They are kept until the transaction that writes them has succeeded.
+        Called only after the transaction that writes them has succeeded, or placing has failed.
         """
         self._new_texts.clear()
         self._new_outcomes.clear()
@@ -245,7 +244,7 @@ class Journal(AbstractContextManager["Journal"]):
     def is_empty(self) -> bool:
         """Whether the journal holds no outcome by now, waiting ones included.
 
-        Then nothing would be lost if the run's folder were removed.
+        Of a run without outcomes nothing is lost if its folder is removed.
         """
         return not self._new_outcomes and self._db.execute(_ANY_OUTCOME).fetchone() is None
 
@@ -269,7 +268,7 @@ class Journal(AbstractContextManager["Journal"]):
 
         An outcome that the source recorded of a case becomes the outcome of its stage.
 
-        It is for callers that go on only once all cases are stored; `placed` yields them meanwhile.
+        For callers that go on only once all cases are stored; `placed` yields the cases meanwhile.
         """
         # On an error both go back: the rows by the transaction, what waits by `_forget`.
         with transaction(self._db, undo=self._forget):
@@ -377,9 +376,8 @@ class Journal(AbstractContextManager["Journal"]):
     ) -> None:
         """Stores the recorded outcomes of cases that were just placed, in the same transaction.
 
-        They are put into the window's cases, too, so that no stage has to read them back.
-
-        A window is a batch of cases that fits into memory.
+        A window is a batch of cases that fits into memory. The outcomes are put into the window's
+        cases as well, so that no stage has to read them back.
 
         Args:
             recorded: of each case of the window what its source recorded.
@@ -491,8 +489,8 @@ class Journal(AbstractContextManager["Journal"]):
     def cases_digest(self) -> tuple[int, str]:
         """The number of the run's cases, and the dataset's fingerprint.
 
-        It is made of the cases' digests in order. Manifests hold it, so `placed` must compute the
-        same one.
+        The fingerprint is made of the cases' digests in order. Manifests hold it, so `placed`,
+        which makes it while it stores the cases, must compute the same one.
         """
         count = 0
         dataset_hash = blake2b(digest_size=SIZE)
@@ -584,7 +582,7 @@ class Journal(AbstractContextManager["Journal"]):
         Args:
             number: the case's.
         """
-        # Those of the present epoch are valid already.
+        # Outcomes that are stored under the present epoch are valid already.
         if stored.epoch != self.runs.epoch:
             self._confirmed.append((self.runs.epoch, number, stage, stored.key))
 
@@ -625,9 +623,8 @@ class Journal(AbstractContextManager["Journal"]):
     def load_texts(self, outcomes: Iterable[StoredOutcome]) -> None:
         """Reads the context texts of many outcomes at once, in place of a query for each.
 
-        They stay in memory until the next call, for one window of cases.
-
-        A window is a batch of cases that fits into memory.
+        The texts stay in memory until the next call: for one window, a batch of cases that fits
+        into memory.
         """
         # Texts that wait are written first, or the query would miss them.
         if self._new_texts:
@@ -676,7 +673,8 @@ class _PlacedCase(NamedTuple):
 def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
     """A case in stored form, ready to be placed in a journal, with its recorded outcomes.
 
-    Its body is encoded first: a case that cannot be stored is refused before anything is written.
+    The case is encoded here, so that one that cannot be stored is refused before anything is
+    written.
 
     Raises:
         DataError: the case cannot be written down, or its source names a stage that there is not.

@@ -144,7 +144,7 @@ def appeared(part: OriginPart) -> Changed:
         "env": "environment variable {} is set now",
     }
     sentence = sentences.get(part.kind, "{} is there now").format(part.name)
-    # As if it had been absent before: so its digest says.
+    # The part carries the digest of something absent: that is what it was before.
     return Changed(part._replace(digest=ABSENT), sentence)
 
 
@@ -332,8 +332,8 @@ def _setting_of(name: str, objects: Collection[str]) -> str:
 def _name_inside(part: OriginPart) -> str:
     """The name of a part without the folders of a path outside of the project.
 
-    Such folders may hold a user's name, and must not be published. A digest of the whole path keeps
-    files of the same name in two folders apart; other names stay unchanged.
+    Folders outside of the project may hold a user's name, and must not be published. A digest of
+    the whole path keeps files of the same name in two folders apart; other names stay unchanged.
     """
     outside = None
     # Packages and variables have names, and no paths.

@@ -95,12 +95,12 @@ class Project:
             leaving_out: files and folders that no answer depends on, such as the run's folder.
         """
         self._watch = watch or Watch(since=STARTED)
-        """Sees what the system opens; without one it knows nothing of before this process's
-        start."""
+        """Sees which files the system opens. One that is made here, as none was given, knows
+        nothing of what was opened before this process began to use ragbench."""
         # By absolute path, as files are found below folders.
         left_out = {str(Path(path).absolute()) for path in leaving_out}
         self._left_out = frozenset(left_out | files_of_streams())
-        """Files and folders that do not count."""
+        """Files and folders that no answer depends on."""
         self._here = project_folder()
         """The project in which the command runs."""
         self._things = tuple(things)
@@ -116,9 +116,9 @@ class Project:
             if file not in self._left_out:
                 files.append(file)
         has_own_things = all(is_own(type(thing).__module__) for thing in self._things)
-        # Then only packages count: ragbench's own version is among them.
+        # Where all is ragbench's, only packages count: ragbench's own version is among them.
         self._is_all_own = not files and has_own_things
-        """Whether all of it is ragbench's, whose settings say what it is."""
+        """Whether the whole system is made of ragbench's classes, whose settings describe it."""
         if not files:
             # No file of the user's is seen: the project where the command runs is taken for the
             # system's. "_" is any file in it, as folders are found by a file (`project_folder`).
@@ -130,12 +130,12 @@ class Project:
         """By name the contents of large files in an earlier run, from `knows`: such a file is not
         read again while its stamp is the same."""
         self._packages_before: dict[str, OriginPart] = {}
-        """By name the installed packages in an earlier run, from `knows`; also to save reading."""
+        """By name the installed packages in an earlier run, from `knows`: they need not be read."""
         self._files: dict[str, tuple[OriginPart, str]] = {}
         """By path the files of the project as they were read, with their stamps."""
         self._settings_before: dict[str, tuple[OriginPart, ...]] = {}
-        """By stage the settings when its origin was first asked for: a setting that differs later
-        was changed by the system itself, see `origin`."""
+        """By stage the settings when `origin` was first asked for: a setting that differs later was
+        changed by the system itself, while it answered."""
 
     def _files_of_things(self) -> list[str]:
         """The source files that define the objects that are asked, such as a RAG.
@@ -161,7 +161,7 @@ class Project:
             file = file_of(module)
             # Modules of the project count, whoever loaded them.
             is_here = file.startswith(f"{self._here}{os.sep}")
-            # Others count where they came in after the watch had begun.
+            # A module from elsewhere counts where it was loaded after the watch had begun.
             if file and (is_here or name not in self._watch.known):
                 files.append(file)
         return files
@@ -169,11 +169,10 @@ class Project:
     def knows(self, origin: Origin) -> None:
         """Takes over the digests of large files and packages from the origin of an earlier run.
 
-        A large file with the same stamp, its size and time, is then not read again.
-
-        An origin lists all that the outcomes of a system came from: files, packages, settings.
+        An origin lists all that the outcomes of a system came from: files, packages, settings. A
+        large file with the same stamp (size and time) need not be read again.
         """
-        # Other parts are small enough to be read again.
+        # Only packages and large files are kept: all other parts are quickly read again.
         for part in origin.parts:
             if part.kind == "package":
                 self._packages_before[part.name] = part
@@ -191,9 +190,8 @@ class Project:
     def known_parts(self) -> Mapping[tuple[PartKind, str], OriginPart]:
         """The parts of the system that are known before anything is asked, by kind and name.
 
-        They are packages, environment variables and the files of the project. Read once and kept.
-
-        A change of the system is a part that differs from these.
+        Parts are the packages, the environment variables and the files of the project. They are
+        read once and kept: a part that differs from a stored one is a change of the system.
         """
         parts = list(packages(self._packages_before))
         # The settings of ragbench's own parts say what they are: no file or variable decides.
@@ -216,8 +214,8 @@ class Project:
             ignored |= names
         variables: dict[str, str] = {}
         for name, value in os.environ.items():
-            # Those of ragbench are options, which count where they matter; Ray's say where it runs.
-            # By prefix, since more of them may come.
+            # By prefix, since more may come: variables of ragbench are options, which count where
+            # they matter, and those of Ray say where a worker runs.
             if name not in ignored and not name.startswith(("RAGBENCH_", "RAY_")):
                 variables[name] = value
         if not self._watch.is_command:  # a command's arguments are its settings
@@ -303,8 +301,8 @@ class Project:
     def origin(self, stage: str, settings: Mapping[str, Any] | None = None) -> Origin:
         """The origin of a stage's outcomes: all parts that they may depend on, as known by now.
 
-        It is stored with the outcomes. A later run uses them again only while every part is
-        unchanged.
+        The origin is stored with the outcomes. A later run uses the outcomes again only while every
+        part is unchanged.
 
         Args:
             stage: whose outcomes are stored with it.
@@ -400,7 +398,7 @@ class Project:
                 not known.
         """
         is_module = not stamp
-        # Its own doing, or the run's own files.
+        # What the system or the run wrote itself is no input of the system.
         if self._watch.is_own(path) or self._is_of_run(path):
             return
         # Modules of the user's are never files that ragbench keeps.
@@ -413,9 +411,9 @@ class Project:
             return
         stamp_now = stamp_of(path)
         is_gone = stamp_now == ABSENT
-        # It was there when it was opened, and is gone.
+        # A file that was there when the system opened it, and is gone now.
         if is_gone and stamp not in ("", ABSENT):
-            # A temporary file that was there only for a while is its own doing.
+            # A temporary file that was there only for a while is the system's own doing.
             if not path.startswith(tempfile.gettempdir()):
                 yield OriginPart(kind, name, CHANGED_MEANWHILE)
             return
@@ -511,8 +509,8 @@ class Project:
     def moved(self) -> tuple[OriginPart, ...]:
         """The files of the project that changed while it was asked, and not by its own hand.
 
-        Such a file was edited by a person: some outcomes came from the old content and some from
-        the new one, so that none may be used again.
+        A person has edited these files: some outcomes came from the old content and some from the
+        new one, so that none may be used again.
         """
         parts: list[OriginPart] = []
         for path, (part, stamp) in self._files.items():
@@ -527,9 +525,8 @@ class Project:
     def _written_part(self, path: str, digest: str) -> OriginPart:
         """A file that the code wrote itself, as a part of an origin that is never compared.
 
-        Its content changes with each run, and would make all outcomes look outdated.
-
-        An origin lists all that outcomes came from.
+        An origin lists all that outcomes came from. The content of a file that the code writes
+        changes with each run, and would make all outcomes look outdated.
 
         Args:
             digest: `WRITTEN` or `PERHAPS_WRITTEN`.
@@ -540,8 +537,8 @@ class Project:
     def reads_own(self, origin: Origin) -> bool:
         """Whether the system has read a file that an earlier run of it wrote, such as a cache.
 
-        Then a setting that differs from that run's may be a count that it keeps in such a file, and
-        is no change of the system.
+        Where it has, a setting that differs from the earlier run's may be a count that the system
+        keeps in such a file, and is no change of the system.
         """
         own = _written_files(origin)
         return any(self._kind_and_name(path)[1] in own for path in list(self._watch.opened))
@@ -607,7 +604,7 @@ class Project:
     def _restless(self) -> Restless:
         """The watcher of files that change while the system is asked, unseen by any hook.
 
-        It is made when first needed, since it begins with the files as they were read.
+        The watcher is made when first needed, since it begins with the files as they were read.
         """
         return Restless(self._project_files, self._watch)
 
@@ -615,9 +612,8 @@ class Project:
         """The data files of the project by now, each with the stamp that it had when first read.
 
         A stamp is a file's size and times; a new file has an empty one. Files of code are left out:
-        programs write data beside the code.
-
-        Their stamps are compared again and again while the system is asked.
+        programs write data, and not code. While the system is asked, the stamps are compared with
+        those of the moment again and again.
         """
         for folder in self._folders:
             for path in files_below(folder, self._left_out, tool_settings(folder, "ignore")):
@@ -698,7 +694,7 @@ def _folders_of(names: Iterable[str]) -> set[str]:
 def _is_apart(file: str) -> bool:
     """Whether no other file of a project mentions the module of a file, so that nothing imports it.
 
-    Then the answers of the system do not depend on the file, such as one with metrics.
+    No answer of the system depends on such a file, for example one with metrics.
     """
     # As a word of its own, so that "rank" in "ranking" is no mention.
     module_name = re.compile(rf"\b{re.escape(Path(file).stem)}\b".encode())
@@ -719,14 +715,15 @@ the application that made a file; set in `ragbench.ledger.tables` and `ragbench.
 def _is_of_ragbench(path: str) -> bool:
     """Whether a file holds answers, outcomes or a baseline that ragbench keeps.
 
-    Such a file is no part of a system: the things that its outcomes came from count already.
+    A file of ragbench's own is no part of a system: what the answers in it came from counts
+    already.
     """
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             head = file.read(72)  # SQLite's mark, and at byte 68 what wrote the file
     except OSError:
         return False
-    # Both marks: other programs use SQLite as well.
+    # Both marks are needed, SQLite's and ours: other programs use SQLite as well.
     is_own = head.startswith(b"SQLite format 3\0") and head[68:72] in _OWN_APPLICATIONS
     return is_own or head.startswith(b'{\n  "ragbench_baseline":')
 
@@ -738,8 +735,8 @@ def _is_of_ragbench(path: str) -> bool:
 def _names_in_table(table: str) -> Mapping[str, frozenset[str]]:
     """The lists of names in a table of ``environment.toml``, by the names of the lists.
 
-    They are of variables that never count, of clients whose connections cannot be seen, and of
-    endings of files by their kind.
+    The tables list environment variables that never count, clients whose connections cannot be
+    seen, and endings of files by their kind.
     """
     text = (get_data("ragbench.ledger", "environment.toml") or b"").decode()
     lists = tomllib.loads(text)[table]

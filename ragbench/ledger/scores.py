@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS known (
 def user_cache(variable: str, name: str, environ: Mapping[str, str] = os.environ) -> Path | None:
     """The folder or file where a cache is kept for a user; None where the user switched it off.
 
-    It is the same from any working directory, so that all commands share the cache.
+    The place is the same from any working directory, so that all commands share the cache.
 
     Args:
         variable: of the environment; it names another place, or says ``off``.
@@ -61,7 +61,7 @@ def digest(*texts: str) -> bytes:
 def _unusable_store_error(path: Path | None, error: Exception) -> RunError:
     """The error of a store of scores that is damaged, or that the system does not let us open.
 
-    It names the remedy: a store can be deleted, since its scores can be asked for again.
+    The error names the remedy: a store can be deleted, since its scores can be asked for again.
     """
     message = f"{path} cannot be used as a store of scores: {words_of(error)}"
     if not is_of_the_system(error):
@@ -86,7 +86,7 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         self.asked = 0
         """Scores that a model was asked for."""
         self.reused = 0
-        """Scores that were known."""
+        """Scores that the store held already."""
         self._lock = threading.Lock()
         """Around each statement: many threads share the connection."""
         self._reading = Reading(partial(_unusable_store_error, path))
@@ -123,7 +123,7 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
     def keep(self, model: str, query: bytes, values: Mapping[bytes, object]) -> None:
         """Stores values of a query, and counts the scores among them as asked for.
 
-        They are stored at once: an interrupted command then continues where it ended.
+        The values are written at once, so that an interrupted command continues where it ended.
         """
         rows = [(model, query, key, json.dumps(value)) for key, value in values.items()]
         # The lock lasts until the transaction has ended.

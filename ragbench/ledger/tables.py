@@ -228,19 +228,19 @@ class RunTables:
         self._db = db
         self._reading = reading
         self.kept: dict[str, Any] = dict(db.execute("SELECT key, value FROM meta"))
-        """What `keep` stored, by name."""
+        """Facts of the journal that `keep` stored, by name, such as the epoch."""
         self.epoch = int(self.kept.get("epoch", 0))
         """The present setting's number; 0 before the first run."""
         latest = db.execute("SELECT run, complete, notes FROM runs ORDER BY run DESC LIMIT 1")
         # Before the first run: number 0, complete, without notes.
         row: tuple[int, int, str] = latest.fetchone() or (0, 1, "[]")
         self.number, is_complete, notes = row
-        # Its files belong to it: a disk may have failed, or the process ended, while they were
-        # written.
+        # A run is interrupted as well where its report and other files ("unwritten") are missing:
+        # a disk may have failed, or the process ended, while they were written.
         self.is_interrupted = not is_complete or self.kept.get("unwritten") == self.number
-        """Whether the latest run, which has that number, did not get to its end."""
+        """Whether the latest run, whose number is `number`, did not get to its end."""
         self.notes: tuple[str, ...] = tuple(orjson.loads(notes))
-        """What it asked again, and why."""
+        """Which outcomes the latest run asked for again, though some were stored, and why."""
 
     def keep(self, **values: bytes | str | int) -> None:
         """Stores values under their names for later commands; `kept` holds them in memory.
@@ -253,8 +253,8 @@ class RunTables:
     def stands(self, asked: bytes) -> bool:
         """Whether the latest run's report is still right, so that nothing needs to be done.
 
-        It is where the run is complete, was asked for the same, and asked no system itself:
-        outcomes that it asked for would be reused by another run, which says so in its report.
+        The report is right where the run is complete, was asked for the same, and asked no system
+        itself: a run that did would now reuse its outcomes, and have a report that says so.
 
         Args:
             asked: a digest of all that the report depends on; empty to never stand.
@@ -264,7 +264,7 @@ class RunTables:
             return False
         if self.report() is None or self.notes:
             return False
-        # An outcome with its number is one that this run asked for.
+        # An outcome with the latest run's number is one that this run asked for.
         query = "SELECT 1 FROM outcomes WHERE run = ? LIMIT 1"
         return self._db.execute(query, (self.number,)).fetchone() is None
 
@@ -434,17 +434,17 @@ class ScoreTables:
             reading: the context in which stored rows are decoded.
         """
         self._db = db
-        """Of the journal, which owns it."""
+        """The connection of the journal, which opens and closes it."""
         self._flush = flush
-        """Has the journal write what waits."""
+        """Has the journal write the rows that wait in memory."""
         self._reading = reading
         """The context in which stored rows are decoded."""
         self.new: dict[str, dict[Any, Any]] = {table: {} for table in ("cells", *_TABLES_BESIDE)}
-        """What was recorded and is not written yet: by table and key the rest of the row."""
+        """Rows that are not written yet: by table, and by key the rest of the row."""
         self.compared: set[int] = set()
         """Cases whose chunks were compared with the gold, also those in which none matched.
 
-        Their matches of an earlier run are deleted before the new ones are written.
+        Matches that an earlier run stored of these cases are deleted before new ones are written.
         """
         (self.columns,) = db.execute("SELECT count(*) FROM metrics").fetchone()
         """How many metrics the journal has."""
@@ -514,7 +514,8 @@ class ScoreTables:
             for identity, judge, name in missing:
                 number = len(numbers_of)
                 numbers_of[identity, judge] = number
-                # Its position is set below, with those of all metrics of this command.
+                # NULL: the column's position is set below, with those of all this command's
+                # metrics.
                 row = (number, identity, judge, name)
                 self._db.execute("INSERT INTO metrics VALUES (?, ?, ?, ?, NULL)", row)
                 # A number, never a name, so that no metric's name gets into a statement.
@@ -577,9 +578,8 @@ class ScoreTables:
     ) -> None:
         """Records a case's cells, matches and cause, in place of those that are stored.
 
-        They are written by the journal's next flush.
-
-        A cell is a metric's result for a case.
+        A cell is a metric's result for a case. All three wait in memory, and are written by the
+        journal's next flush.
 
         Args:
             cells: None to leave those that are stored.
@@ -643,9 +643,7 @@ class ScoreTables:
     def matched(self, numbers: Sequence[int]) -> dict[int, dict[str, Matched]]:
         """The stored matches of some cases: by case number and stage, which chunks are relevant.
 
-        They hold as long as the cells of their case do.
-
-        A cell is a metric's result for a case.
+        Matches hold as long as the cells of their case do (each metric's result for it).
         """
         rows = self._rows_of_cases("matched", numbers)
         matched_of: dict[int, dict[str, Matched]] = {}
@@ -698,7 +696,8 @@ class _NewNotes:
         self.rows: list[tuple[bytes, int, bytes]] = []
         """Digest of all notes of a case, metric, and why its cell has no value."""
         self._digests: dict[tuple[tuple[int, Cell], ...], bytes] = {}
-        """By the cells without a value and their metrics."""
+        """The digest of each distinct set of notes, by the cells without a value and their metrics.
+        """
 
     def add(self, cells: Iterable[Cell | None]) -> bytes:
         """Adds the notes of a case: the reasons why some of its cells have no value.
@@ -747,8 +746,9 @@ def _stored_reason(cell: Cell) -> bytes:
     failure = cell.failure
     if failure is None:
         return hidden(cell.reason or "").encode()
-    # Its own traceback is the only place where it is kept.
-    if failure.stage != "score":  # the traceback of an earlier stage's failure is in its outcome
+    # Only a failure of scoring keeps its traceback here, as it is kept nowhere else: that of an
+    # earlier stage's failure is in the stage's outcome.
+    if failure.stage != "score":
         failure = replace(failure, traceback=None)
     return encoded(failure)
 

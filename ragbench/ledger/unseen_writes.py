@@ -55,9 +55,9 @@ class HeldFiles:
             held: called with the path of each file that is held open for writing, many times.
         """
         self._held = held
-        """Given each path, many times."""
+        """Called with the path of each file that is held open, many times."""
         self._is_over = threading.Event()
-        """Set once, to end the thread."""
+        """Set once, which ends the thread."""
         self._thread = threading.Thread(target=self._look_on, name="ragbench-files", daemon=True)
 
     def start(self) -> None:
@@ -100,7 +100,7 @@ class HeldFiles:
         while not self._is_over.wait(wait):
             began = time.perf_counter()
             self.look()
-            # So that looks take a hundredth of the time, however long one takes.
+            # The wait is a multiple of the look's own time: looks take a hundredth of all time.
             wait = max(_LOOK_SECONDS, _SHARE_OF_LOOKS * (time.perf_counter() - began))
 
 

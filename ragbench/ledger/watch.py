@@ -46,34 +46,37 @@ class Watch:
                 entered first, before anything of the user's is loaded.
         """
         self.since = since
-        """From when on it saw what was loaded, in nanoseconds: a module whose file is younger may
-        be what stood there before."""
+        """From when on the watch saw what was loaded, in nanoseconds. Of a module whose file is
+        younger, an earlier content of the file may have been loaded."""
         self.changes = 0
-        """Grows whenever something is noted that was not known."""
+        """A count that grows whenever the watch notes something that was not known."""
         self.opened: dict[str, str] = {}
         """Files that were read, with what `stamp_of` said when they were first opened."""
         self.written: dict[str, Before] = dict.fromkeys(files_of_streams(), Before(ABSENT))
         """Files that were opened for writing, with what they were before."""
         self.log: WriteLog | None = None
-        """Where such files are noted, so that a kill leaves them known; None before a run."""
+        """Where written files are noted, so that they are known even if the process is killed; None
+        before a run."""
         self.unseen: dict[str, str] = {}
-        """What cannot be seen into: an address or a program, and a sentence."""
+        """Servers and programs that the code asks, whose inside cannot be compared: by address or
+        name, a sentence for the report."""
         self.has_programs = False
-        """Whether it starts programs, which may write anything."""
+        """Whether the code starts programs, which may write any file."""
         self.hosts: dict[object, dict[str, None]] = {}
         """By port the names that addresses were looked up for."""
         self.is_command = not since
-        """Whether it was there before the system was loaded, as in a command."""
+        """Whether the watch was made before the system was loaded, as in a command."""
         self.known: set[str] = set()
-        """Modules that were there when it was entered first: the others were loaded for it."""
+        """Modules that were loaded when the watch was first entered: all later ones were loaded for
+        the code that it watches."""
         self._changed: set[str] = set()
-        """Files that the code reads and has changed: they stay its own."""
+        """Files that the code reads and has changed itself: no person's edit of the system."""
         self._undecided: set[str] = set()
         """Files that may be read and written, and were not changed so far."""
         self._compiled: set[str] = set()
         """Modules whose compiled files were looked at."""
         self._tokens: list[Token[Watch | None]] = []
-        """For each time that it is entered, what the context variable held before."""
+        """For each time that the watch is entered, what the context variable held before."""
 
     def __enter__(self) -> Self:
         """Begins to see what the code of this thread opens, asks and starts.
@@ -225,7 +228,8 @@ class Watch:
 def _drop_young_bytecode(module: ModuleType | None) -> None:
     """Removes the compiled file of a user's module that was edited just before its import.
 
-    Python would take it for that of the next edit, if this has the same length and second.
+    Python would use the compiled file for the source after the next edit as well, if both edits
+    have the same length and are of the same second.
     """
     source = getattr(module, "__file__", None)
     compiled = getattr(module, "__cached__", None)
@@ -259,7 +263,8 @@ def _watching() -> Collection[Watch]:
     A watch sees the code of one system. In a thread that the user's code started it is not known
     which watch is meant, so all of them note the event.
     """
-    # It has left its block, as in a thread that outlives it.
+    # The context's watch may have left its ``with`` block, as in a thread that outlives the block:
+    # then all watches that are active note the event.
     current = _current.get()
     if current is None or current not in _active:
         return _active
@@ -269,8 +274,8 @@ def _watching() -> Collection[Watch]:
 def _hook(event: str, args: tuple[Any, ...]) -> None:
     """Passes an audited event to its function in `_EVENTS`; Python calls this for every event.
 
-    It is called for each opened file of the process: it must be fast, and must not raise, since an
-    error would be raised by the user's own call.
+    Events come for each file that the process opens: so this must be fast, and must not raise,
+    since an error would be raised by the user's own call.
     """
     # The usual case of a process without a watch: nothing else may take time here.
     if not _active:
@@ -292,9 +297,8 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 def _absolute(path: object, folder: int = -1) -> str | None:
     """The absolute path that an event names; None where the event has no path to follow.
 
-    Such an event has the number of an open file, or a path relative to an open folder.
-
-    Files are noted by absolute paths: the code may change its working directory.
+    An event without one has the number of an open file, or a path relative to an open folder. Files
+    are noted by absolute paths, since the code may change its working directory.
 
     Args:
         folder: the number of an open folder to which the path is relative; -1 without one.
@@ -340,7 +344,8 @@ def _seen_open(path: object, mode: object, flags: object) -> None:
         return
     if name.endswith(".pyc"):  # modules are known from sys.modules
         return
-    # Python looks at a database of dbm, and C opens it for writing.
+    # Python's module ``dbm`` only looks at a database, and code in C, which raises no event, opens
+    # it for writing: so what the module opens counts as written, too.
     opener = sys._getframe(2).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
     access = _access_of_flags(flags)
     if opener.startswith(_DBM):
@@ -368,7 +373,7 @@ def _access_of_flags(flags: object) -> Access:
 def _note_written(path: object) -> None:
     """Notes a file of the project that was removed, cut off or replaced.
 
-    Such a file is the code's own doing: its change is none of the system.
+    The code itself did this to the file, so it is no change of the system.
     """
     name = _absolute(path)
     if name is not None and owner_of(name) == "project":
@@ -499,9 +504,9 @@ _HARMLESS = frozenset(
 def _seen_process(program: object = None, *_: object) -> None:
     """Notes a program that was started, unless it only reads facts of the machine.
 
-    What the program reads, writes and asks cannot be seen: its outcomes are asked for again.
-
-    It is the function of several audit events, such as ``subprocess.Popen``, with their parameters.
+    What a program reads, writes and asks cannot be seen, so outcomes that may depend on it are
+    asked for again. Called for several audit events, such as ``subprocess.Popen``, with the
+    parameters of the event.
     """
     name = ""
     # A list of arguments or a shell's line has no single name here.
@@ -525,9 +530,8 @@ _TELEMETRY = frozenset({"analytics", "langsmith", "opentelemetry", "posthog", "s
 def _seen_lookup(host: object, port: object, *_: object) -> None:
     """Notes the name of a host whose address was looked up, for `_address`.
 
-    A later connection names only the address, and a user knows the name.
-
-    It is the function of the audit event ``socket.getaddrinfo``, with its parameters.
+    A later connection names only the address, and a user knows the name. Called for the audit event
+    ``socket.getaddrinfo``, with the parameters of the event.
     """
     # None is a lookup of this machine's own addresses.
     if isinstance(host, (str, bytes)):
@@ -539,9 +543,8 @@ def _seen_lookup(host: object, port: object, *_: object) -> None:
 def _seen_connect(socket: object, address: object) -> None:
     """Notes a connection of the user's code, other than those that ragbench accounts for.
 
-    Answers of a server may change unseen: outcomes that depend on it are asked for again.
-
-    It is the function of the audit event ``socket.connect``, with its parameters.
+    Answers of a server may change unseen: outcomes that depend on it are asked for again. Called
+    for the audit event ``socket.connect``, with the parameters of the event.
     """
     if is_accounted() or not _is_users(leaving_out=_TELEMETRY):
         return
@@ -655,9 +658,9 @@ def file_of(module: ModuleType | None) -> str:
 def _is_users(*, leaving_out: Collection[str] = ()) -> bool:
     """Whether an event happens on behalf of the user's code, by the calls that led to it.
 
-    It does when the user's code is between here and the engine, the part of ragbench that runs
-    stages; and when no code of ragbench is in the calls, as in threads that a library of the user's
-    started.
+    An event does when the user's code is between here and the engine, the part of ragbench that
+    runs stages; and when no code of ragbench is in the calls, as in threads that a library of the
+    user's started.
 
     Args:
         leaving_out: names of packages that act for themselves, not for the user.

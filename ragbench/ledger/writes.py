@@ -48,7 +48,7 @@ class Before(NamedTuple):
 
         A file that was opened for writing and left unchanged is an input, not an output.
 
-        It decides whether the file is the system's own doing.
+        The answer decides whether the file is the system's own doing.
         """
         # A file that it made is its own, whatever it holds.
         if self.stamp == ABSENT:
@@ -88,12 +88,13 @@ class WriteLog:
     def __init__(self, path: Path) -> None:
         """Reads the log of written files that an interrupted run left, or begins an empty one.
 
-        That run's files are then known as its own, and not taken for changes of the system.
+        By the log, files that the interrupted run wrote are known as its own, and not taken for
+        changes of the system.
         """
         self._path = path
-        """A file beside the journal."""
+        """The log's file, beside the journal."""
         self.marks = read_writes(path)
-        """The latest mark of each file."""
+        """The latest mark of each written file: what the file was before and after."""
 
     def note(self, path: str, mark: Mark) -> None:
         """Adds a file to the log, where it has no such mark yet; any thread may call it.
@@ -196,7 +197,7 @@ def _path_of(descriptor: int, fcntl: Any) -> str:
 def _readers_of(pipes: Collection[str]) -> Iterator[str]:
     """The ids of the processes that read some pipes as their standard input; none but on Linux.
 
-    Such a program, like ``tee``, writes the output of this run into files.
+    A program that reads this run's output, like ``tee``, writes it into files.
 
     Args:
         pipes: as the kernel names them, such as ``pipe:[4711]``.

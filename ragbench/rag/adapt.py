@@ -121,7 +121,7 @@ def as_rag(
 def _rag_of_two(retrieve: object, generate: object, top_k: int | None) -> AnyRAG:
     """A RAG that retrieves by one object and generates by another; one of the two may be None.
 
-    Its name joins the names of both.
+    The RAG's name joins the names of both objects.
     """
     names: list[str] = []
     parts: list[Parts] = []
@@ -183,8 +183,8 @@ def _instance_of_class(cls: type) -> object:
 def _parts_of_family(obj: object, family: str) -> Parts:
     """The methods by which an object retrieves, or those by which it generates.
 
-    They are for ``as_rag(retrieve=...)`` and ``as_rag(generate=...)``, which take the other half
-    from another object.
+    Asked by ``as_rag(retrieve=...)`` and ``as_rag(generate=...)``, which take the other half from
+    another object.
 
     Args:
         family: ``"retrieval"`` or ``"generation"``.
@@ -193,7 +193,8 @@ def _parts_of_family(obj: object, family: str) -> Parts:
     if inspect.isclass(obj) or isinstance(obj, str):
         source = as_rag(cast("object", obj))
     if isinstance(source, RAGBase):
-        # It derives every form from those that it has: the two with metadata lose nothing.
+        # A RAG derives every form of a method from those that it has. The two forms with metadata
+        # are taken, as they lose nothing.
         rag = cast("RAGBase[Any]", source)
         methods: dict[str, Callable[..., Any]] = {}
         if family in rag.families:
@@ -205,8 +206,9 @@ def _parts_of_family(obj: object, family: str) -> Parts:
         shapes = shapes_of(obj)
         own_names = interface_methods(obj)
         has_family = any(FORMS[name].family == family for name in own_names)
-        # Here a chain takes contexts, which it would not as a whole system. Methods with the
-        # interface's names come first, but where the framework means something else by them.
+        # A framework's object may have another role as a half: a chain takes contexts here, which
+        # it would not as a whole system. Methods with the interface's names are preferred to this,
+        # but where the framework means something else by such a name (``own_names``).
         for shape in shapes:
             if family in shape.slots and (shape.own_names or not has_family):
                 return shape.slots[family](obj)
@@ -407,7 +409,7 @@ def _interface_method(
 ) -> Callable[..., Any]:
     """One of the interface's methods, of a function whose values are read by their shape.
 
-    It is a coroutine function where the user's function is one.
+    The method is a coroutine function where the user's function is one.
 
     Args:
         name: of the interface's method.

@@ -15,8 +15,8 @@ _MOST_BAD_REQUESTS = 3
 def is_misunderstood(status: int | None) -> bool:
     """Whether a failed response shows that the service is asked, or read, in the wrong way.
 
-    Then the whole run would fail alike, and is ended with advice. Among the statuses are those of
-    success: the body has another form.
+    Asked or read so, every case would fail alike: the run is ended with advice. Among the statuses
+    are those of success, where the body has another form than the one that is read.
     """
     if status is None:  # there was no response
         return False
@@ -35,7 +35,7 @@ class Contract:
         self.is_met = False
         """Whether an answer could be read."""
         self._bad_requests = 0
-        """Refusals by 400 so far."""
+        """How many questions the service has refused with HTTP status 400 so far."""
 
     def error(self, message: str, status: int | None = None) -> ContractError:
         """The error of a refusal, or of an answer in another form, with a pointer to the docs.
@@ -48,7 +48,8 @@ class Contract:
         """
         is_of_form = True
         if status == _BAD_REQUEST:
-            # It may be about the content of the question: several must be refused so.
+            # Status 400 may be about one question's content: several questions must get it before
+            # it counts as a sign that the service is asked in the wrong way.
             self._bad_requests += 1
             is_of_form = self._bad_requests >= _MOST_BAD_REQUESTS
         error = ContractError(f"{message}. See docs/http.md")

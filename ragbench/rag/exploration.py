@@ -109,9 +109,9 @@ class _Explorer:
         self._headers = headers
         self._timeout = timeout
         self._waiting: list[Attempt] = []
-        """The ways that are still to be tried, the next one first."""
+        """Ways to ask the service that are still to be tried, the next one first."""
         self._tried: list[Attempt] = []
-        """All that were asked, in order: none is asked twice."""
+        """All ways that were tried, in order: none is tried twice."""
         self._problem = ""
         """Why the last attempt was refused."""
 

@@ -205,8 +205,8 @@ def takes_history(rag: Any, name: str) -> bool:
 def own_method(rag: Any, name: str, top_k: int | None = None) -> Callable[..., Any]:
     """What calls a batch method that the user wrote, as `derived` calls others.
 
-    Made once for all calls of a stage: how the method takes its arguments does not change.
-    That is one of the interface's methods, which the stages call with whole batches.
+    Made once for all calls of a stage: how the method takes its arguments does not change. Stages
+    call the interface's methods with whole batches of queries.
     """
     where = f"{type(rag).__name__}.{name}"
     # Without a number to be asked for, how the method takes one makes no difference.
@@ -259,8 +259,8 @@ def _derive(
     A user writes one form of a method (for one query or a batch, with metadata or without), and
     callers use any form of that family.
 
-    It is a generator, so that it is written once for plain methods and for coroutines: it yields
-    what a call returned (a value or an awaitable), is sent the value, and returns the result.
+    As a generator, this is written once for plain methods and for coroutines: it yields what a call
+    returned (a value or an awaitable), is sent the value, and returns the result.
 
     Args:
         rag: a `RAGInterface` or `AsyncRAGInterface`.
@@ -336,7 +336,8 @@ def _as_list(contexts: Sequence[str]) -> list[str]:
 def derived(rag: Any, target: str, *columns: Sequence[Any], **options: Any) -> Any:
     """The result of a method that the user did not write, by the plain ones that he did.
 
-    It runs `_derive`, whose yielded values are results of calls already.
+    `derived` runs `_derive`, and sends each yielded value back as it is: plain calls have returned
+    their results already.
     """
     derivation = _derive(rag, target, columns, **options)
     try:
@@ -351,7 +352,7 @@ def derived(rag: Any, target: str, *columns: Sequence[Any], **options: Any) -> A
 async def derived_async(rag: Any, target: str, *columns: Sequence[Any], **options: Any) -> Any:
     """The result of a method that the user did not write, by the coroutine methods that he did.
 
-    It runs `_derive`, and awaits each call that it yields, one at a time.
+    `derived_async` runs `_derive`, and awaits each call that is yielded, one at a time.
     """
     derivation = _derive(rag, target, columns, **options)
     try:
@@ -380,12 +381,12 @@ class PartialBatchError(InterfaceError):
     def __init__(self, outcomes: Sequence[object], where: str) -> None:
         """Holds the results and exceptions of a batch, in the order of its queries.
 
-        Its message names the first error, which is often that of the others, too.
+        The message names the first error, which is often that of the others, too.
         """
         self.outcomes = tuple(outcomes)
         self.where = where
         errors = [outcome for outcome in self.outcomes if isinstance(outcome, Exception)]
-        # There is at least one: `settled` raises this only then.
+        # Not empty: `settled` makes this error only where some query failed.
         first_error = errors[0]
         super().__init__(
             f"{where}: {len(errors)} of {len(self.outcomes)} queries failed; the first with "

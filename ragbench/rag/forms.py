@@ -42,7 +42,7 @@ class Family(NamedTuple):
 def _forms_of_verb(name: str, verb: str) -> Family:
     """The four methods by which a RAG can be asked for one thing, such as ``retrieve``.
 
-    Their names are the interface that users' classes implement: they never change.
+    The names of the methods are the interface that users' classes implement: they never change.
 
     Args:
         name: of the family.
@@ -93,7 +93,8 @@ def routes(implemented: Iterable[str]) -> dict[str, MethodForm]:
 def written(cls: type) -> frozenset[str]:
     """Names of the interface's methods that a class, or a class it inherits from, wrote.
 
-    Those that it did not write are derived from these. Abstract methods are not written.
+    Methods that the class did not write are derived from these. An abstract method does not count
+    as written.
     """
     names: set[str] = set()
     for name in FORMS:
@@ -127,8 +128,8 @@ def known_families(cls: type, names: Iterable[str]) -> frozenset[str]:
 def check_class(cls: type, families: Iterable[str], implemented: frozenset[str]) -> None:
     """Refuses a class with a family that has no method to derive the others from.
 
-    Nothing is said of one with abstract methods left: ``__abstractmethods__`` is not set yet.
-    So a class that could do nothing fails where it is written, and not in the middle of a run.
+    A class that could do nothing so fails where it is written, and not in the middle of a run. A
+    class with abstract methods left is not refused: ``__abstractmethods__`` is not set yet.
     """
     for name in dir(cls):
         member = inspect.getattr_static(cls, name)
@@ -219,7 +220,7 @@ def top_k_of_method(cls: type, name: str) -> str | None:
 def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> str | None:
     """The way in which a function whose first argument is the query takes the number of contexts.
 
-    It is `BY_POSITION`, the name of a parameter, or None where the function takes no number.
+    Returns `BY_POSITION`, the name of a parameter, or None where the function takes no number.
 
     Args:
         skipped: parameters before the query, such as ``self``.
@@ -300,7 +301,7 @@ def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
 def keyword_for_contexts(function: Callable[..., Any]) -> str | None:
     """The parameter ``contexts`` of a function that retrieves if it is not given any, or None.
 
-    Such a function can answer from the contexts that post-retrieval left.
+    By the parameter, the function can be given the contexts that post-retrieval left.
     """
     for parameter in parameters_of(function) or []:
         is_optional = parameter.default is not parameter.empty

@@ -26,8 +26,9 @@ def shapes_of(obj: object) -> list[Shape]:
     shapes: list[Shape] = []
     if _has_methods(obj, "invoke"):
         shapes.append(_langchain_shape(obj))
-    # Both halves of a pair: an object with ``query`` alone may be anything. An engine comes first,
-    # because some engines retrieve, too, and their answers would be lost.
+    # Both methods, the plain one and the coroutine: an object with ``query`` alone may be anything.
+    # An engine is looked for before a retriever, because some engines retrieve, too, and as a
+    # retriever such an engine would lose its answers.
     if _has_methods(obj, "query", "aquery"):
         name = "a LlamaIndex query engine"
         shapes.append(Shape(name=name, parts=_llamaindex_engine, own_names=True))
@@ -53,7 +54,7 @@ def _has_methods(obj: object, *methods: str) -> bool:
 def _langchain_shape(obj: object) -> Shape:
     """A LangChain object as a retriever or as a chain.
 
-    It is a retriever where it finds documents, or declares that a list comes out.
+    An object is a retriever where it finds documents, or declares that a list comes out.
     """
     name = "a LangChain chain"
     parts = _langchain_chain
@@ -74,8 +75,8 @@ def _langchain_shape(obj: object) -> Shape:
 def _langchain_retriever(obj: Any) -> Parts:
     """The methods of a RAG that a LangChain retriever gives: ``invoke``, and ``batch`` for a batch.
 
-    ``top_k`` goes to a retriever that takes extra arguments as ``k``, as vector stores' do. Others
-    are cut to it.
+    A retriever that takes extra arguments, as those of vector stores do, gets ``top_k`` as ``k``.
+    What others find is cut to ``top_k``.
     """
     where = f"{type(obj).__name__}.invoke"
     takes_k = _takes_keywords(getattr(obj, "_get_relevant_documents", None))
@@ -183,13 +184,13 @@ def _with_batch_method(parts: Parts, name: str, batch: Callable[..., Any]) -> Pa
 def _langchain_chain(obj: Any) -> Parts:
     """The methods of a RAG that a LangChain chain gives which takes the query alone.
 
-    Its one call is split into retrieval and generation. A chain that declares that a string comes
-    out shows no contexts: it only generates.
+    The chain's one call is split into retrieval and generation. A chain that declares that a string
+    comes out shows no contexts: it only generates.
     """
     where = f"{type(obj).__name__}.invoke"
     input_of = _input_from_query(obj, where)
     if _schema(obj, "get_output_jsonschema").get("type") == "string":
-        # It shows no contexts, so those of a caller would not change its answer.
+        # A chain that shows no contexts finds its own: a caller's contexts are not passed on.
         return _generating_parts(obj, lambda query, contexts: input_of(query))
     history = None
     if _takes_history(_input_names(obj)):
@@ -240,7 +241,7 @@ def _generating_parts(
 ) -> Parts:
     """The methods of a RAG that a chain which answers from contexts gives.
 
-    Such a chain is ``prompt | model``, which is invoked with the query and the contexts.
+    An example is ``prompt | model``, which is invoked with the query and the contexts.
 
     Args:
         input_of_chain: makes the chain's input of the query and the contexts; None where the names
@@ -282,7 +283,7 @@ def _answers_of_chain(
 ) -> list[GenerationResult[Any]]:
     """The interface's batch method for a chain that only generates.
 
-    It is one call of LangChain, which may run the queries at once.
+    The batch is one call of LangChain, which may run the queries at once.
 
     Args:
         input_of: makes the chain's input of a query and its contexts.
@@ -314,8 +315,8 @@ def _takes_history(names: Sequence[str]) -> bool:
 def _input_from_query(obj: object, where: str) -> Callable[..., Any]:
     """A function from the query, and the messages before it, to the input that a chain takes.
 
-    That is the query as it is, or a mapping with the query under the chain's own key. A chain that
-    needs anything else is refused here, before the first question.
+    A chain takes the query as it is, or a mapping with the query under the chain's own key. A chain
+    that needs anything else is refused here, before the first question.
     """
     names = _input_names(obj)
     takes_history = _takes_history(names)
@@ -439,7 +440,8 @@ def _llamaindex_retriever(obj: Any) -> Parts:
 def _search_llamaindex(retriever: Any, where: str, /, query: str, top_k: int | None) -> object:
     """What a LlamaIndex retriever finds for one query, as it returns it.
 
-    Its number of nodes is set when it is built: more are refused, fewer are cut by the caller.
+    A retriever's number of nodes is set when it is built: to ask for more is refused, and where
+    fewer are asked for, the caller cuts the rest.
 
     Args:
         where: the retriever's name in messages.
@@ -451,7 +453,7 @@ def _search_llamaindex(retriever: Any, where: str, /, query: str, top_k: int | N
 def _llamaindex_engine(obj: Any) -> Parts:
     """The methods that a LlamaIndex query engine gives: a response with its source nodes.
 
-    Its one call is split into retrieval and generation.
+    The engine's one call is split into retrieval and generation.
     """
     return OneCall(obj, obj.query, f"{type(obj).__name__}.query").parts()
 
@@ -509,7 +511,7 @@ def _haystack_pipeline(obj: Any) -> Parts:
         sources=sources,
         answers=answers,
     )
-    # Both halves come from one run.
+    # One run of the pipeline gives both the documents and the answer.
     if sources and answers:
         return OneCall(obj, pipeline.ask, where, keyword="top_k").parts()
     if sources:
@@ -561,7 +563,8 @@ class _HaystackPipeline(Record):
     def generate(self, query: str, contexts: list[str]) -> GenerationResult[Any]:
         """The answer of a Haystack pipeline that shows no documents.
 
-        It finds its own, so ``contexts``, which the interface's method takes, are not used.
+        The pipeline finds its own documents: ``contexts``, which the interface's method takes, are
+        not used.
         """
         outputs_of_run = self.ask(query)
         return read_generation(outputs_of_run, self.where)
@@ -570,7 +573,7 @@ class _HaystackPipeline(Record):
 def _haystack_outputs(obj: Any) -> dict[str, frozenset[str]]:
     """The names of what each component of a pipeline gives.
 
-    Those that another component takes are among them, which Haystack leaves out by default.
+    Outputs that another component takes are included, which Haystack leaves out by default.
     """
     option = "include_components_with_connected_outputs"
     options: dict[str, bool] = {}

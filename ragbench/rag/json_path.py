@@ -61,7 +61,7 @@ class JsonPath(Record):
     def leads_to_many(self) -> bool:
         """Whether the path goes through each element of a list, and so leads to a list.
 
-        Such a path is for contexts, ids and scores, and not for the answer.
+        Contexts, ids and scores have such a path; the answer must not.
         """
         return EACH in self.steps
 
@@ -128,7 +128,7 @@ def _step_of(match: re.Match[str]) -> Step:
 def text_of(steps: Sequence[Step]) -> str:
     """The text of a path's steps, as users write paths.
 
-    It is the reverse of `parse_path`: a proposal can be copied into ``--take``.
+    The reverse of `parse_path`: users copy the text of a proposed path into ``--take``.
 
     Example:
         >>> text_of(["odd key", EACH, 0])

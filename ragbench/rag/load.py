@@ -210,7 +210,8 @@ def load_rag(
         except InterfaceError as error:
             reason = ""
             if function not in (None, target):
-                # Its author may have meant the function as the RAG itself: tell how it was taken.
+                # The author may have meant the function as the RAG itself: the error says that it
+                # was called to make a RAG.
                 reason = "it takes no question, and was called to make one: "
             raise ConfigError(f"'{spec}' is not a RAG: {reason}{error}") from error
     # By the function itself: its source is part of the description, its arguments are in another.
@@ -301,7 +302,7 @@ def _arguments_for(
         ConfigError: there is such a rest, and no parameter ``config``.
     """
     parameters = _signature(target).parameters
-    # It takes any name: nothing is left for a configuration.
+    # A function with ``**kwargs`` takes any name: nothing is left for a configuration.
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return user_arguments
     arguments: dict[str, Any] = {}
@@ -342,7 +343,8 @@ def _config_of_values(hint: Any, values: dict[str, Any], spec: str) -> Any:
     options: tuple[Any, ...] = (hint,)
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         options = typing.get_args(hint)
-    # Both are classes, and neither is one that a configuration can be built of.
+    # NoneType and the mark of a parameter without a type are classes, of which no configuration can
+    # be built.
     no_config_class = (types.NoneType, inspect.Parameter.empty)
     classes: list[type[Any]] = []
     for option in options:
@@ -627,9 +629,9 @@ def _read_generation(fields: Mapping[str, Any], where: str) -> GenerationResult[
 def _answering_parts(endpoint: RagEndpoint) -> Parts:
     """The methods of a RAG that a server gives which returns contexts and answer at once.
 
-    It is asked once for a query: the answer is kept for the generation that follows.
+    The server is asked once for a query: the answer is kept for the generation that follows.
     """
-    # Both halves come in one answer: `OneCall` keeps the second for its own call.
+    # A response has contexts and answer: `OneCall` keeps the answer until generation is called.
     call = OneCall(
         endpoint,
         partial(_ask_over_http, endpoint),

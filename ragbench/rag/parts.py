@@ -30,7 +30,8 @@ from ragbench.safe_text import listed
 def refuse_beyond(top_k: int | None, built_with: object, where: str) -> None:
     """Refuses to ask for more contexts than a retriever was built to return.
 
-    It would return fewer without a word, and a metric at a higher cutoff would be too low.
+    The retriever would return fewer without a word, and a metric at a higher cutoff would be too
+    low.
 
     Args:
         built_with: the retriever's own number; anything else than an int is no limit.
@@ -124,7 +125,7 @@ class AdaptedRAG:
     def answers_in_one_call(self) -> bool:
         """Whether the adapted system gives its answer together with its retrieval.
 
-        Then generation reads the kept answer, and asks nothing.
+        Of such a system, generation reads the answer that was kept, and asks nothing.
         """
         return bool(self._restores)
 
@@ -132,7 +133,7 @@ class AdaptedRAG:
     def answers_its_own_contexts_alone(self) -> bool:
         """Whether the adapted system cannot be given other contexts than those that it retrieved.
 
-        Then post-retrieval cannot be tried on it.
+        Post-retrieval, which changes the contexts, cannot be tried on such a system.
         """
         return self.answers_in_one_call and not self._answers_from_contexts
 
@@ -149,7 +150,8 @@ class AdaptedRAG:
     def stage_identity(self, stage: str) -> object:
         """What the adapted objects name as their version for a stage; None when none names one.
 
-        Then ragbench goes by their source and settings, as for any other system.
+        Without a version, ragbench goes by the objects' source and settings, as for any other
+        system.
         """
         identities: list[object] = []
         for source in self.adapts:
@@ -183,8 +185,8 @@ def compose(
 ) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
     """Builds a RAG of the methods that adapters made.
 
-    It is an `AsyncRAGInterface` as soon as one of them is a coroutine function; plain ones then
-    run in a thread, so that they do not hold up the others.
+    The RAG is an `AsyncRAGInterface` as soon as one of the methods is a coroutine function; plain
+    methods then run in a thread, so that they do not hold up the others.
 
     Args:
         name: of the RAG's class, for messages.
@@ -206,7 +208,7 @@ def compose(
         if top_k is not None and FORMS[method_name] in RETRIEVAL:
             function = _with_default_top_k(function, top_k)
         namespace[method_name] = staticmethod(function)
-    # Of those that are there: the check of a class refuses a family without a method.
+    # Only families with a method: the check of a class refuses a family without one.
     families = {FORMS[method_name].family for method_name in methods}
     # A class of its own: the interface reads from a class which methods were written.
     adapted_class = types.new_class(
@@ -237,7 +239,7 @@ def taking_history(method: Callable[..., Any], keyword: str | None) -> Callable[
 def is_coroutine(function: object) -> bool:
     """Whether a function is a coroutine function, which has to be awaited.
 
-    So is an object with an ``async def __call__``.
+    An object with an ``async def __call__`` counts as one, too.
     """
     if inspect.iscoroutinefunction(function):
         return True
@@ -248,7 +250,8 @@ def is_coroutine(function: object) -> bool:
 def _with_default_top_k(function: Callable[..., Any], default: int) -> Callable[..., Any]:
     """A retrieval method that asks for ``default`` contexts where a call names no number.
 
-    That is the ``top_k`` of `as_rag`: what it adapts has no configuration that could hold one.
+    The default is the ``top_k`` that users pass to `as_rag`: what `as_rag` adapts has no
+    configuration that could hold one.
     """
 
     @functools.wraps(function)
@@ -256,7 +259,7 @@ def _with_default_top_k(function: Callable[..., Any], default: int) -> Callable[
     def call(queries: Any, top_k: int | None = None, **said: Any) -> Any:
         """The retrieval method ``function``, asked for ``default`` contexts if a call names none.
 
-        Its signature is that of ``function``, by which callers see what it takes.
+        ``wraps`` gives it the signature of ``function``, by which callers see what to pass.
         """
         if top_k is None:
             top_k = default
@@ -359,7 +362,7 @@ class OneCall:
     def retrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Retrieval:
         """Asks the system, returns its contexts, and keeps its answer for `generate`.
 
-        So the system is asked once for a query, and not once for each half.
+        By the kept answer, the system is asked once for a query, and not once for each half.
         """
         value = self._called(self.ask, query, top_k, said)
         return self._retrieval(query, value, said)
@@ -441,7 +444,7 @@ class OneCall:
     def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:
         """Takes an answer back from the metadata of a stored retrieval, if it is there.
 
-        So a run that goes on does not ask the system a second time.
+        A run that goes on after an interruption so does not ask the system a second time.
         """
         stored = as_object(result.metadata).get(ANSWER_KEY)
         if is_object(stored):
@@ -493,7 +496,7 @@ class OneCall:
     def _remember(self, query: str, contexts: Sequence[str], answer: _Answer, said: Said) -> None:
         """Keeps an answer for `generate`, and drops the oldest where there are too many.
 
-        It is under a lock, as several threads ask.
+        Kept under a lock, as several threads ask.
         """
         key = self._key(query, contexts, said)
         with self._lock:
@@ -559,13 +562,14 @@ class OneCall:
     def _second_answer(self, contexts: Sequence[str], value: object) -> _Answer:
         """Reads the answer of a second call, and says that it is one if it retrieved again.
 
-        Such an answer may rest on other contexts than those that were measured: reports say so.
+        The answer of a system that retrieved again may rest on other contexts than those that were
+        measured: reports say so.
 
         Args:
             value: what the second call returned.
         """
         retrieval, answer = read_answer(value, self.where)
-        # It was given these contexts, so its answer is to them.
+        # A system that takes contexts was given these, so its answer rests on them.
         if self.contexts is not None:
             return answer
         metadata = {**_fields_of_metadata(answer.metadata), "asked_again": True}

@@ -57,7 +57,7 @@ def _proposal_table(name: str) -> dict[str, str]:
 def _words(kind: str) -> tuple[str, ...]:
     """Words of one kind, such as those in the names of answers, the most telling first.
 
-    Their order is that of ``proposal.toml``.
+    The order of the words is that of ``proposal.toml``.
     """
     words = _proposal_table("words")[kind]
     return tuple(words.split())
@@ -175,8 +175,8 @@ def _add_leaves_below(
             for element in container[:_MOST_ELEMENTS]:
                 _add_leaves_below(element, (*steps, EACH), leaves)
     else:
-        # Elements of a list have one path, and the first of them that says something counts: a
-        # null says nothing of the kind of a value, and an empty text little.
+        # All elements of a list have the same path, and the first that shows its kind counts: null
+        # shows no kind of value, and an empty text little.
         present = leaves.get(steps)
         if present is None or present.value in (None, ""):
             leaves[steps] = Leaf(steps=steps, value=value)
@@ -185,8 +185,8 @@ def _add_leaves_below(
 def _is_row(elements: Sequence[object]) -> bool:
     """Whether a list within a list is a row, such as an id and a text, and no list of texts.
 
-    Its elements then mean different things: one of them is prose, and another one is not.
-    So the elements of a row have paths of their own, by position.
+    The elements of a row mean different things: one of them is prose, and another one is not. So
+    each element has a path of its own, by position.
     """
     prose_count = 0
     for element in elements:
@@ -214,7 +214,7 @@ def tree_of(body: Body) -> list[tuple[str, str]]:
         else:
             sample = described_value(leaf.value)
         lines.append((leaf.text, sample))
-    # So that nobody takes the shown ones for all.
+    # A last line says how many leaves are not shown, lest the shown ones are taken for all.
     if len(leaves) > _SHOWN_LEAVES:
         lines.append(("...", f"and {len(leaves) - _SHOWN_LEAVES} more"))
     return lines
@@ -247,7 +247,7 @@ def take_lines(body: Body, question: str = "") -> list[str]:
 def proposed_take(body: Body) -> str:
     """A sentence with the options of ``--take`` that fit a response, or with what it holds.
 
-    It ends the error about a response that the mapping does not fit.
+    The error about a response that the mapping does not fit ends with this sentence.
     """
     lines = take_lines(body)
     if lines:
@@ -280,7 +280,7 @@ def _answer_path(
 ) -> JsonPath | None:
     """The path of the text that looks most like the answer; None where none does.
 
-    Its name decides, and of several texts with such a name the length.
+    The text's name decides and, of several texts with a name for answers, the length.
 
     Args:
         contexts: where the contexts are; their titles and summaries are no answers.
@@ -442,7 +442,7 @@ def _best_score(leaves: Sequence[Leaf]) -> Leaf | None:
 def _is_among_contexts(leaf: Leaf, contexts: Leaf) -> bool:
     """Whether a value is in the list of the contexts, or beside a context in its event.
 
-    Such a text is a title or a summary, and no answer.
+    A text in that place is a title or a summary, and no answer.
     """
     if _are_beside(leaf, contexts):
         return True

@@ -139,7 +139,7 @@ def _joined_values(values: Sequence[object], *, as_list: bool, in_pieces: bool) 
 def joined_text(pieces: Sequence[str]) -> str:
     """The text of a stream of pieces, in which some services repeat the whole text.
 
-    They repeat it in each event, or at the end.
+    Some send with each event the whole text so far, and some send it once more at the end.
 
     Example:
         >>> joined_text(["Bees", " fly", "."])
@@ -162,7 +162,7 @@ def joined_text(pieces: Sequence[str]) -> str:
 def _grows(pieces: Sequence[str]) -> bool:
     """Whether each text of a stream begins with the one before it, and is longer.
 
-    Then the service sends the whole text so far with each event, and not pieces.
+    Where each does, the service sends the whole text so far with each event, and not pieces.
     """
     for shorter, longer in pairwise(pieces):
         if len(longer) <= len(shorter) or not longer.startswith(shorter):

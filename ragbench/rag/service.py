@@ -78,12 +78,13 @@ class ServiceEndpoint(JsonEndpoint):
 
         Raises:
             ContractError: the service refuses the request, or does not answer as it is mapped.
-            HTTPRagError: it answered with an error of its own.
+            HTTPRagError: the service answered with an error of its own.
             UnreachableError: there is no connection.
-            StageTimeoutError: it did not answer in time.
+            StageTimeoutError: the service did not answer in time.
         """
         mapping = self.mapping
-        # Before it is asked: it would give its own number, and a metric would not be comparable.
+        # Refused before the service is asked: it would give as many contexts as it likes, and
+        # metrics would not be comparable.
         if question.top_k is not None and "top_k" not in mapping.placeholders:
             raise self._contract.error(
                 f"{self.url} is not sent that {question.top_k} contexts are wanted: add --send "
@@ -149,7 +150,7 @@ class ServiceEndpoint(JsonEndpoint):
 def service_rag(service: Service, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
     """The RAG of a foreign service, one that does not speak ragbench's own requests.
 
-    It is asked one question per request, by a mapping of its fields.
+    The service is asked one question per request, by a mapping of its fields.
 
     Args:
         options: ``send``, ``take`` and ``headers``, and those of the endpoint.

@@ -153,7 +153,7 @@ class Preset(Record):
 def presets() -> Mapping[str, Preset]:
     """The presets by name: how well-known services are asked, and what they answer.
 
-    They are rows of ``presets.toml``: a service with other fields needs a row, and no code.
+    Presets are rows of ``presets.toml``: a service with other fields needs a row, and no code.
     """
     content = (get_data("ragbench.rag", "presets.toml") or b"").decode()
     rows: dict[str, Preset] = {}
@@ -210,7 +210,7 @@ def read_mapping(
 ) -> ServiceMapping:
     """The mapping of a service: its preset, with what the user writes over it.
 
-    It is checked here, before the first question: a service is then asked with it.
+    The mapping is checked here, before it is used for the first question.
 
     Args:
         send: an object of fields, or lines as ``--send`` has them.

@@ -136,7 +136,7 @@ def filled(template: object, values: Mapping[str, object]) -> Any:
         return fields
     if is_list(template):
         elements = [filled(entry, values) for entry in template]
-        # An element without a value goes like a key does; those behind it move up.
+        # An element without a value is left out like such a key; those behind it move up.
         return [element for element in elements if element is not _OMITTED]
     return template
 
@@ -237,7 +237,7 @@ def _object_of(text: str) -> dict[str, Any]:
 def _value_of_text(text: str) -> object:
     """The value behind the sign in a line of ``--send``: JSON where it is JSON, else a text.
 
-    So 5 and true keep their types, and "5" in quotes is a text.
+    As JSON, 5 and true keep their types, and "5" in quotes is a text.
     """
     try:
         return cast("object", orjson.loads(text))

@@ -132,8 +132,8 @@ def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
 def _item_of_document(value: object, position: int, where: str) -> _Item:
     """One document of a foreign retrieval, whose score may be beside it.
 
-    That is in a pair, or in LlamaIndex' wrapper. A score beside the document wins over one within
-    it: it is that of this query.
+    A score is beside the document in a pair, or in LlamaIndex' wrapper. It wins over a score within
+    the document, as it is that of this query.
 
     Args:
         position: of the document in the retrieval, for messages.
@@ -160,7 +160,8 @@ def _item_of_document(value: object, position: int, where: str) -> _Item:
 def _item_without_score_beside(document: Any) -> _Item | None:
     """A document by itself: a string, a mapping or an object with a text; None for anything else.
 
-    Its id and score may be in its metadata, as vector stores and rerankers often put them there.
+    The id and the score may be in the document's metadata, where vector stores and rerankers often
+    put them.
     """
     if isinstance(document, str):
         return _Item(document)
@@ -310,7 +311,7 @@ def answer_fields(value: object) -> Mapping[str, Any] | None:
     """
     if is_object(value):
         return value
-    # It is a dataclass with such a field, too, and is passed on whole.
+    # A `GenerationResult` is a dataclass with an answer, too, but is passed on whole by the caller.
     if isinstance(value, GenerationResult):
         return None
     cls: Any = type(value)
@@ -353,7 +354,7 @@ def read_answer(value: object, where: str) -> Halves:
 def _halves_of_tuple(parts: tuple[Any, ...], where: str) -> Halves:
     """Both halves of a call, contexts and answer, out of a tuple in any order.
 
-    Its parts are known by their types, and a tuple that could be read in two ways is refused.
+    The parts are known by their types, and a tuple that could be read in two ways is refused.
     """
     contexts: list[Any] = []
     answers: list[Any] = []

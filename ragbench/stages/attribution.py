@@ -106,9 +106,9 @@ class FoundGold(NamedTuple):
     def _by_reference(cls, trace: Trace) -> FoundGold | None:
         """Follows the words of the reference answers through the chunks of an unlabelled case.
 
-        So the lost answer of an unlabelled case can still be traced to a stage, as an estimate.
-        None where no reference is telling ("yes" may stand in any chunk by chance), or where the
-        chunks are ids without texts.
+        So the stage that lost the answer can be named even where nobody labelled the relevant
+        chunks, as an estimate. None where no reference is telling ("yes" may stand in any chunk by
+        chance), or where the chunks are ids without texts.
         """
         texts = [normalised(reference) for reference in trace.case.references]
         answers = tuple(dict.fromkeys(text for text in texts if is_telling(text)))
@@ -345,7 +345,7 @@ def _attribution(
     case = trace.case
     if is_unanswerable(case):
         return _attribution_of_unanswerable(checked)
-    # It was looked for what is relevant, and nothing is: retrieval has no part in the answer.
+    # People looked for relevant chunks and labelled none: retrieval has no part in the answer.
     judgements = case.judgements
     if judgements is not None and not any(judgements.values()):
         return _attribution_without_retrieval(checked)
@@ -362,8 +362,8 @@ def _attribution(
     # found.
     if by_gold is not None and (by_gold.basis is not Basis.REFERENCE or by_gold.shown):
         return by_gold
-    # That no chunk holds the words of the reference says little: a validator that sees an answer in
-    # the chunks knows better.
+    # If no chunk holds the reference's words, the answer may be there in other words: a validator
+    # that sees an answer in the chunks knows better.
     evidence = None if trace.validation is None else trace.validation.value
     if evidence is not None and (by_gold is None or evidence.answer_present):
         return _attribution_by_verdict(evidence, checked)

@@ -124,8 +124,8 @@ class BegunRun:
     def add_notes(self, selected: SelectedCases) -> None:
         """Adds to the manifest what a reader of the report must know of the cases.
 
-        Such as cases that count as unanswerable by the words of their reference: a mistake of that
-        reading would otherwise stay unseen.
+        For example, some cases count as unanswerable by the words of their reference: without the
+        note, a mistake of that reading would stay unseen.
         """
         notes = [*self.draft.notes]
         count = selected.declining
@@ -184,10 +184,11 @@ def begin(
 ) -> BegunRun:
     """Begins a run in its folder, with its journal (the database of its outcomes) open for a stack.
 
-    There are three ways. Where the folder's latest run was asked for the same, the cases are not
-    read, and its report is shown. Where no system or judge is called and the folder is new, each
-    window of cases is scored while it is read. Else all cases are placed in the journal first. The
-    order of the steps counts: an earlier run's journal must be put aside before it is opened.
+    A run begins in one of three ways. Where the folder's latest run was asked for the same, the
+    cases are not read, and its report is shown. Where no system or judge is called and the folder
+    is new, each window of cases is scored while it is read. Else all cases are placed in the
+    journal first. The order of the steps counts: an earlier run's journal must be put aside before
+    it is opened.
 
     Args:
         watch: sees what the user's system opens, asks and starts.
@@ -322,10 +323,10 @@ def draft_manifest(evaluation: Evaluation, selected: SelectedCases) -> Manifest:
 def request_digest(draft: Manifest, selected: SelectedCases, folder: RunFolder) -> bytes:
     """A digest of all that a run's report depends on; empty where that cannot be known.
 
-    Where the latest run has the same digest, its report is shown at once, and no case is read. It
-    cannot be known where a metric is judged or is the user's own, since such a metric may read
-    anything. A folder of repeated runs has a report over all of them, which one request does not
-    determine.
+    Where the latest run has the same digest, its report is shown at once, and no case is read. What
+    the report depends on cannot be known where a metric is judged or is the user's own, since such
+    a metric may read anything. A folder of repeated runs has a report over all of them, which one
+    request does not determine.
     """
     is_judged = draft.judge is not None
     has_own_metric = any(info.definition["digest"] for info in draft.metrics)
@@ -353,8 +354,8 @@ def earlier_settings(manifest: Path) -> Mapping[str, Any]:
 def with_run_date(stage: PostRetrieval, earlier: Mapping[str, Any]) -> PostRetrieval:
     """The post-retrieval stage with the date from which it counts the ages of documents.
 
-    That is today at midnight, UTC; a run that goes on keeps its own date, which its earlier
-    settings hold, so that its later cases are ranked like its first ones.
+    The date is today at midnight, UTC. A run that was interrupted and goes on keeps the date of its
+    beginning, which ``earlier`` holds, so that its later cases are ranked like its first ones.
     """
     settings: Any = earlier.get(POST_RETRIEVE) or {}
     if "now" in settings:

@@ -165,7 +165,7 @@ def _fates_of_gold(
 def _first_holding(number: int, state: _Ranks, gold_by_chunk: _GoldByChunk) -> str | None:
     """The id of the best-ranked chunk that holds a gold context at one time; None without one.
 
-    Its rank is the rank of the gold context: generation meets the gold there first.
+    The rank of this chunk is the rank of the gold context: generation meets the gold there first.
 
     Args:
         state: the chunks at that time, in their order.

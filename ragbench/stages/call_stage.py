@@ -332,7 +332,8 @@ class CallStage(Record, Generic[InputT, ValueT]):
                 outcome = ask_in_child(
                     self._call_without_loop, work.input, stage=self.name, timeout=limit
                 )
-                # That a copy of the process is silent says nothing: the case is asked here.
+                # A child process that never answers says nothing of the case: a copy of a process
+                # with threads may hang. So the case is asked in this process.
                 if outcome.failure is None or outcome.failure.type != TIMED_OUT:
                     self.keep([work], [outcome], run)
                     continue
@@ -374,7 +375,8 @@ def _note_in_flight(in_flight: InFlight | None, batch: Sequence[Work[Any]]) -> N
 def has_calls_at_once(stages: Sequence[Stage], run: Running) -> bool:
     """Whether some stage makes several calls at once in this process, or awaits them.
 
-    Such a run needs a flow, which keeps calls in flight; any other is asked in one plain thread.
+    A run with such a stage needs a flow (`Flow`), which keeps calls in flight; any other run makes
+    one call after the other in one plain thread.
     """
     for stage in stages:
         calling = calling_here(stage)
@@ -388,8 +390,8 @@ def has_calls_at_once(stages: Sequence[Stage], run: Running) -> bool:
 def calling_here(stage: Stage) -> CallStage[Any, Any] | None:
     """The stage as one that calls something in this process; None for any other stage.
 
-    Others take recorded outcomes, or have workers make the call: this process asks nothing for
-    them.
+    Other stages take recorded outcomes, or have worker processes make the call: this process asks
+    nothing for them.
     """
     if not isinstance(stage, CallStage):
         return None
@@ -421,7 +423,7 @@ class Ahead(Generic[InputT, ValueT]):
     def begin(self, todo: Sequence[Work[InputT]], inputs: Sequence[Any]) -> bool:
         """Begins a batch in the workers; whether an earlier batch must be settled before the next.
 
-        So only a bounded number of batches is ahead of the journal.
+        So only a bounded number of batches is under way whose outcomes are not in the journal yet.
 
         Args:
             todo: the cases of the batch, whose outcomes are kept when it is settled.
@@ -444,7 +446,8 @@ class Ahead(Generic[InputT, ValueT]):
             if self.pool.desks:
                 self.stage.keep(todo, [*outcomes], self.run)
             else:
-                # There are no workers: each is called here, where its outcome is taken.
+                # An engine without workers calls each case here, at the moment when the loop takes
+                # its outcome: so each is kept at once, and a stop is heeded between two.
                 for work, outcome in zip(todo, outcomes, strict=False):
                     self.stage.keep([work], [outcome], self.run)
                     if self.run.stopped():

@@ -97,9 +97,9 @@ async def attempt_async(
 ) -> AsyncIterator[Done[ItemT, ValueT]]:
     """Awaits a stage for one batch of items and, where that raises, for ever smaller parts of it.
 
-    So the items that fail are found, and the others get their answers. A call that takes too long
-    is cancelled. Only an error that every other item would meet, and a cancellation of the run
-    itself, are raised; any other becomes the outcome of its item.
+    By these parts the items that fail are found, and the others get their answers. A call that
+    takes too long is cancelled. Only an error that every other item would meet, and a cancellation
+    of the run itself, are raised; any other becomes the outcome of its item.
     """
     limited = cast("Callable[[Sequence[ItemT]], Awaitable[Any]]", partial(_answer_in_task, call))
     if manner.timeout is not None:
@@ -114,7 +114,8 @@ async def attempt_async(
         try:
             answer = await limited(part)
         except (Exception, asyncio.CancelledError) as error:
-            # It may be the call's task that was cancelled, or this one.
+            # A cancellation may come from the user's call, as any of its errors, or be meant for
+            # this task, whose run is ended: only the second is raised.
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
                 raise
@@ -186,9 +187,9 @@ def _end_fork(process: int) -> None:
 def _ends_run(error: BaseException, manner: Manner) -> bool:
     """Whether an error of a call would meet every other item, too, so that the run should end.
 
-    Such as an interruption, a broken contract or a service that never answered: the run ends with
-    the error, which its user must mend, instead of with failed cases by the thousand. An endpoint
-    that has answered before may answer again: its error counts for this item alone.
+    Examples are an interruption, a broken contract and a service that never answered: the run ends
+    with the error, which its user must mend, instead of with failed cases by the thousand. An
+    endpoint that has answered before may answer again: its error counts for this item alone.
     """
     if is_users_interruption(error):
         return True

@@ -196,8 +196,9 @@ def _canaries_of_kind(
 ) -> Iterator[Canary]:
     """Makes up to ``count`` canaries (claims of known truth) of one kind, at most one of each case.
 
-    Cases that can carry none of the kind are passed over. Other ids, or other turns in which the
-    instruction is put into a context or the claim, are other canaries: judges are asked anew then.
+    Cases that can carry none of the kind are passed over. A stored verdict on a canary holds while
+    its id and text stay as they are: a change to the ids made here, or to which canaries get the
+    instruction in a context and which in the claim, has judges asked anew.
 
     Args:
         sources: the cases, in the order in which they were drawn.
@@ -207,8 +208,8 @@ def _canaries_of_kind(
     for place, source in enumerate(sources):
         if not missing:
             return
-        # The cases that follow; after the last one the first.
-        # So a foreign sentence is one of the same draw, and the same run gives the same canaries.
+        # The cases that follow in the draw; after the last one the first. A foreign sentence comes
+        # from one of them, so that the same run gives the same canaries.
         neighbours: list[_Source] = []
         for step in range(1, min(_NEIGHBOURS + 1, len(sources))):
             neighbours.append(sources[(place + step) % len(sources)])
@@ -273,9 +274,9 @@ _NUMBER_SHIFT = 37
 def _with_other_number(sentence: str, contexts: Sequence[str]) -> str | None:
     """The sentence with another number, which makes it wrong; None where it may still be right.
 
-    That is where the sentence has no number, or a context holds the other number or the changed
-    sentence. The shift and the four digits are arbitrary, but stored canaries and their verdicts
-    hold for them alone.
+    It may still be right where a context holds the other number or the changed sentence; a sentence
+    without a number cannot be changed so. The shift and the four digits are arbitrary, but stored
+    canaries and their verdicts hold for them alone.
     """
     # The first number alone is changed: one wrong number makes the claim wrong.
     match = _NUMBER.search(sentence)
@@ -464,7 +465,8 @@ def _judged_canary(
 ) -> Awaitable[JudgedCell]:
     """Asks a metric's judge about a canary (a claim of known truth) as if it were a case's answer.
 
-    So the judge's errors on canaries are those that it makes on cases.
+    Prompt, cache and panel are those of the run, so that the judge's errors on canaries are those
+    that it makes on cases.
     """
     metric, canary = job
     return plan.judge(metric, canary.trace, panel)

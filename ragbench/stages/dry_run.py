@@ -139,8 +139,8 @@ class _AssumedWriter(Record):
     def _items(self, part: Mapping[str, Any], name: str, text: str) -> list[Any]:
         """Made-up items of a list in a judge's answer: one for each text that the list is about.
 
-        Their number decides how long an answer is: a judge has a verdict for each statement. The
-        names "answers" and "quotes" are fields of the judges' schemas.
+        The number of items decides how long an answer is: a judge has a verdict for each statement.
+        The names "answers" and "quotes" are fields of the judges' schemas.
         """
         # Any other list of a judge's answer has an item for each statement.
         texts = self.statements
@@ -171,9 +171,9 @@ class _AssumedWriter(Record):
 def _assumed_statements(given: Mapping[str, Any], assumption: Assumption) -> list[str]:
     """The statements that a judge would write about: it answers once for each statement.
 
-    Those that the judge's input holds, else as many as are assumed of each sentence of the input's
-    text. Made-up ones carry a mark, by which a later prompt that repeats them is known to be
-    guessed.
+    Where the judge's input lists statements, those; else as many made-up ones as the assumption has
+    for each sentence of the input's text. Made-up ones carry a mark, by which a later prompt that
+    repeats them is known to be guessed.
     """
     statements = given.get("statements")
     if isinstance(statements, list):
@@ -242,24 +242,24 @@ class DryRun(ExitStack):
         super().__init__()
         # Counted once, though both assumed models make each judgement.
         self.cases = 0
-        """Judgements that would be made."""
+        """How many judgements the run would make."""
         self._judges: list[LLMSettings] = []
-        """Whose tokenizers count, in the report."""
+        """The judges whose tokenizers counted the tokens, for the report."""
         if chat is not None:
             self._judges = [chat, *panel]
         self._chat: LLMSettings | None = None
-        """The model of language as the rehearsal opens it; None where no metric asks one."""
+        """The language model as the rehearsal opens it; None where no metric asks a model."""
         if chat is not None:
             self._chat = _unchecked(chat)
         self._embeddings: LLMSettings | None = None
-        """That of vectors, likewise."""
+        """The embedding model, likewise."""
         if embeddings is not None:
             self._embeddings = _unchecked(embeddings)
         self._panel = [_unchecked(juror) for juror in panel]
         """The further judges, opened alike."""
         # The same judgements are made with both, one after the other.
         self._least = _AssumedModel(FEW)
-        # Both keep their own counts, so that the least and the most come out of one rehearsal.
+        # Each model keeps its own counts: the least and the most come out of one rehearsal.
         self._most = _AssumedModel(MANY)
         self._sessions: list[LLMSession] = []
         for model in (self._least, self._most):
@@ -270,7 +270,8 @@ class DryRun(ExitStack):
     async def _opened(self, model: _AssumedModel) -> AsyncGenerator[ModelClients]:
         """Clients like the run's own, but with every call answered by the assumed model.
 
-        So prompts, cache and panel are those of the run, and no request leaves this machine.
+        The prompts, the cache and the panel of judges are those of the run, but no request leaves
+        this machine.
         """
         async with open_models(
             self._chat,
@@ -311,8 +312,8 @@ class DryRun(ExitStack):
     def judge(self, plan: JudgePlan, metric: Metric, trace: Trace) -> None:
         """Counts one judgement: a metric's question to its judge about a case, and the answer.
 
-        Two assumed models make it, one that answers in few words and one that answers in many.
-        Their clients add up what each takes: the least and the most that it may cost.
+        Two assumed models make the judgement, one that answers in few words and one that answers in
+        many. Their clients add up the tokens of each: the least and the most that it may cost.
         """
         self.cases += 1
         # The two sessions make it one after the other: no call is in flight when this returns.
@@ -416,11 +417,11 @@ class _AssumedModel:
     def __init__(self, assumption: Assumption) -> None:
         """Makes a model that asks no endpoint, and writes as many words as the assumption has."""
         self._assumption = assumption
-        """How much it writes in an answer."""
+        """How much the model writes in an answer."""
         self.guessed = 0
-        """Prompts that hold a text that is assumed, too."""
+        """Prompts that hold an assumed text, such as an answer that this model has made up."""
         self.clients = ModelClients()
-        """Those that send their calls here; they hold what was counted."""
+        """Clients that send their calls to this model; they hold the counts of tokens and calls."""
 
     async def open(self) -> None:
         """Opens no connection: clients open a `Transport` first, and this one has no network."""

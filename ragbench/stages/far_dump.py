@@ -69,7 +69,8 @@ def whole_retrieval(dump: RetrievalDump, split: SplitDump | None) -> RetrievalDu
 def check_unchanged(split: SplitDump) -> None:
     """Refuses a dump that has changed since the command began to read it.
 
-    Its verdicts might be partly on the content before the change and partly on that after it.
+    The verdicts of the command might be partly on the content before the change, and partly on the
+    content after it.
     """
     with _reading_on_worker(split):
         version = version_of_address(split.address)
@@ -169,7 +170,7 @@ def _read_again(split: SplitDump, queries: Sequence[FarQuery]) -> Iterator[Retri
 def _error_of_changed(split: SplitDump) -> DataError:
     """The error for a dump that has changed since the command began to read it.
 
-    Its verdicts would be partly on the old content, so the command ends.
+    The verdicts of the command would be partly on the old content, so the command ends.
     """
     message = "it has changed since the command began to read it"
     return DataError([Problem(message=message, path=split.name)])

@@ -163,7 +163,7 @@ class RefusedError(Exception):
         """
         super().__init__("too many calls")
         self.wait = wait
-        """Seconds that it asks to wait; None where it does not say."""
+        """Seconds that the system asks to wait; None where it names no time."""
 
 
 class Callers:
@@ -180,7 +180,7 @@ class Callers:
             loop: where coroutines are awaited; None where the run has none.
         """
         self.ends: queue.SimpleQueue[_End] = queue.SimpleQueue()
-        """What has come of calls, in the order in which it came."""
+        """The outcomes and errors of calls, in the order in which the calls ended."""
         self._loop = loop
         """Where coroutines are awaited; None where the run has none."""
         self._waiting: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -386,7 +386,7 @@ class Flow:
         self._judge: JudgeStage | None = None
         """The stage of the run that judges; None without one."""
         self._judge_place = 0
-        """Its place among the stages; without one it is not read."""
+        """The judging stage's place among the stages; not read where no stage judges."""
         for place, stage in enumerate(stages):
             if isinstance(stage, JudgeStage):
                 self._judge = stage
@@ -778,7 +778,8 @@ class Flow:
     def _when_judged(self, job: Job) -> Callable[[Future[JudgedCell]], None]:
         """The callback for the end of a cell's judging: it puts the result into the queue `ends`.
 
-        It is called in the models' thread; only the thread of the flow may store.
+        The callback runs in the models' thread. Only the thread of the flow, which reads the queue,
+        may store the cell.
         """
         return lambda future: self.callers.ends.put(_Judged(job, future))
 
@@ -814,7 +815,8 @@ class Flow:
         """
         call = end.call
         calling = self._calling[call.place]
-        # Both calls ask `_is_made_here` of the same stage, so that begun and ended calls add up.
+        # The begin of a call was counted with `_is_made_here` of the same stage as its end is here,
+        # so that begun and ended calls add up.
         self.callers.call_ended(calling.stage, was_here=self._is_made_here(calling))
         # While the call still counts: the limit rises only where half of it is in flight.
         if calling.room.is_adaptive:
@@ -881,7 +883,7 @@ class Flow:
     def _ask_later(self, call: _Call, error: RefusedError) -> None:
         """Puts the cases of a refused call aside, to be asked again after a wait.
 
-        They do not fail: a system that takes fewer calls at once may well answer them.
+        The cases do not count as failed: with fewer calls at once, the system may well answer them.
         """
         stage = self._calling[call.place].stage
         earliest = time.monotonic() + self._seconds_to_wait(call, error)
@@ -899,7 +901,7 @@ class Flow:
     def _ask_refused_again(self) -> None:
         """Puts refused cases whose wait is over in front of the cases that wait for a call.
 
-        They have waited longest, and a window ends only with its last case.
+        Refused cases have waited longest, and a window of cases ends only with its last case.
         """
         now = time.monotonic()
         while self._refused and self._refused[0][0] <= now:
@@ -941,7 +943,7 @@ def _with_refusals(stage: CallStage[Any, Any]) -> CallStage[Any, Any]:
 def _called_or_refused(call: Callable[[Sequence[Any]], Any], inputs: Sequence[Any]) -> Any:
     """The answer of the user's plain call; a refusal for too many calls is a `RefusedError`.
 
-    So the flow asks again later, where any other error fails the case.
+    By this class the flow knows to ask again later, where any other error fails the case.
     """
     try:
         return call(inputs)
@@ -956,7 +958,7 @@ async def _awaited_or_refused(
 ) -> Any:
     """The answer of the user's coroutine; a refusal for too many calls is a `RefusedError`.
 
-    So the flow asks again later, where any other error fails the case.
+    By this class the flow knows to ask again later, where any other error fails the case.
     """
     try:
         return await call_async(inputs)
@@ -977,7 +979,8 @@ def _raise_refusal(error: Exception) -> None:
 def _is_hopeless(call: _Call, error: RefusedError) -> bool:
     """Whether a refused call would be refused again however few are in flight: a limit of a day.
 
-    It was alone and yet is to wait longer than a run should: its cases fail after one more try.
+    The call was alone in flight, and yet the system asks to wait longer than a run should: the
+    cases of the call fail after one more try.
     """
     return call.is_alone and error.wait is not None and error.wait > _LONGEST_WAIT
 
@@ -999,15 +1002,16 @@ def _error_and_causes(error: BaseException) -> Iterator[BaseException]:
 def _http_status_of(error: BaseException) -> int | None:
     """The HTTP status that an error of the user's code rests on, 400 to 599; None without one.
 
-    It shows whether the service refuses calls or is overloaded. Clients of services each keep it
-    under a name of their own, in the error or in its response.
+    The status shows whether the service refuses calls or is overloaded. Clients of services keep it
+    under different names, in the error or in the error's response.
     """
     for cause in _error_and_causes(error):
         response = getattr(cause, "response", None)
         for holder in (cause, response):
             for name in ("status_code", "status", "code"):
                 status = getattr(holder, name, None)
-                # Other errors have codes, too, such as the exit code of SystemExit.
+                # The range is checked, since errors without HTTP have codes, too, such as the exit
+                # code of SystemExit.
                 if isinstance(status, int) and 400 <= status < 600:
                     return status
     return None
@@ -1032,7 +1036,8 @@ def _wait_of_answer(error: BaseException) -> float | None:
 def _is_overload(error: BaseException) -> bool:
     """Whether an error means that too much is asked at once: time outs, errors of a server.
 
-    Then fewer calls are kept in flight; any other error is the fault of its case alone.
+    After an overload fewer calls are kept in flight; any other error is the fault of its case
+    alone.
     """
     if isinstance(error, (TimeoutError, ConnectionError, StageTimeoutError, UnreachableError)):
         return True

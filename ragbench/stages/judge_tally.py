@@ -248,7 +248,7 @@ class Account:
 def price_of(judge: Mapping[str, Any]) -> Price | None:
     """The price of the judge's tokens that a run's manifest keeps; None where none is known.
 
-    So a stored run's cost is computed with the price of its own time.
+    A stored run's cost is computed with this price: that of the time when the judge was asked.
 
     Args:
         judge: the manifest's entry ``judge``.

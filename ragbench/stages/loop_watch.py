@@ -55,19 +55,19 @@ class LoopWatch:
         self._looked_at = time.monotonic()
         """When `look` was called last."""
         self._blocked_looks = 0
-        """Looks at which the loop was blocked, since it was quiet for long."""
+        """How many calls of `look` found the loop blocked, since the last long time without any."""
         self._blocking_steps = 0
-        """The steps that blocked it at these looks."""
+        """How many steps of tasks or callbacks blocked the loop at these looks."""
         self._blocked_at = self._looked_at
-        """The time of the last of these looks."""
+        """When `look` last found the loop blocked."""
         self._is_blocked = False
-        """Whether it was blocked at the last look."""
+        """Whether the loop was blocked at the last look."""
         self._task: asyncio.Task[Any] | None = None
-        """The task whose step blocked it; None for a callback."""
+        """The task whose step blocked the loop last; None for a callback."""
         self._seconds = 0.0
-        """How long this step has blocked it."""
+        """How long this step has blocked the loop."""
         self._has_warned = False
-        """One warning a run is enough."""
+        """Whether the user was warned: one warning a run is enough."""
 
     def look(self, limit: float | None) -> None:
         """Warns once of a loop that is blocked again and again, or for long.
@@ -100,7 +100,7 @@ class LoopWatch:
             self._blocking_steps = 0
         self._blocked_at = now
         self._blocked_looks += 1
-        # Of several calls that block it one after the other, none may take long by itself.
+        # Of several calls that block the loop one after the other, none may take long by itself.
         if self._is_blocked and task is self._task:
             # The same step goes on: its time adds up from look to look.
             self._seconds += passed
@@ -118,7 +118,8 @@ class LoopWatch:
                 "stored: the same command continues"
             )
         is_fault = self._blocking_steps > 1 or self._seconds >= _LONG
-        # Both: ten looks, so that it lasts, and a step that is long or not the only one.
+        # A warning needs both: ten looks, so that the blocking lasts, and a step that is long or
+        # not the only one.
         if self._blocked_looks >= _LOOKS and is_fault and not self._has_warned:
             self._has_warned = True
             warn(

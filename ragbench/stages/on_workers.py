@@ -110,7 +110,8 @@ def staffed(
         stages_on_workers: list[Stage] = []
         for stage in stages:
             if stage.name in callers:
-                # Both kinds that have a caller are dataclasses with a pool.
+                # Stages with a caller (those that make calls, and scoring) are dataclasses with a
+                # field ``pool``, which the class `Stage` does not declare.
                 stages_on_workers.append(replace(cast("Any", stage), pool=pool))
             else:
                 stages_on_workers.append(stage)
@@ -128,7 +129,7 @@ def _lost_task(task: Task) -> Any:
 def _answers_in_one_call(rag: object) -> bool:
     """Whether a RAG gives the answer in the same call as the chunks: its function does both.
 
-    Its answers then come back with the retrievals, and workers are not asked for them again.
+    The answers then come back with the retrievals, and workers are not asked for them again.
     """
     return isinstance(rag, AdaptedRAG) and rag.answers_in_one_call
 

@@ -108,8 +108,8 @@ def _chunks_input(row: RunCase, *, in_conversation: bool) -> Given[ChunksInput] 
 def contexts_for_generation(result: RetrievalResult[Any]) -> Sequence[str]:
     """The texts that generation is given: the chunks, or the one text that an operator wrote.
 
-    Both the system and the metrics of answers read these, so that an answer is judged by what it
-    could see.
+    Both the system and the metrics of answers read these texts, so that an answer is judged by what
+    generation could see.
     """
     written = None
     # A text that an operator wrote is noted in the metadata.
@@ -123,15 +123,15 @@ def contexts_for_generation(result: RetrievalResult[Any]) -> Sequence[str]:
 def _any_step_failed(result: RetrievalResult[Any]) -> bool:
     """Whether an operator failed in a post-retrieval result, and the others went on without it.
 
-    Such a stored result counts as failed, and is worth another try.
+    A stored result of this kind counts as failed, and the stage is asked again on request.
     """
     return any(step.failures for step in steps_of(result))
 
 
 def _pre_retrieval_failed(result: RetrievalResult[Any]) -> bool:
-    """Whether an operator before the search failed in a retrieval, so that it searched without it.
+    """Whether an operator before the search failed, so that the retrieval went on without it.
 
-    Such a stored result counts as failed, and is worth another try.
+    A stored result of this kind counts as failed, and the stage is asked again on request.
     """
     from ragbench.core.search_query import pre_retrieved
 
@@ -169,7 +169,7 @@ def retrieve_stage(
         identity: a digest of the system: stored outcomes are found under it.
         top_k: how many chunks are asked for; None leaves it to the RAG.
     """
-    # Both are asked for: the class may take histories in generation alone.
+    # The class may take histories in generation alone, so its retrieval method is asked as well.
     takes_messages = bool(rag.histories) and takes_history(rag, RETRIEVAL.rich_batch.name)
     arguments = partial(_retrieve_arguments, takes_messages=takes_messages)
     calls = _batch_calls(rag, RETRIEVAL, arguments, to_retrieval_result, top_k)
@@ -287,7 +287,7 @@ def _batch_calls(
         top_k: how many chunks are asked for; None leaves it to the RAG.
     """
     name = family.rich_batch.name
-    # Such as "MyRAG.retrieve_batch", for the message of an error.
+    # For the message of an error: class and method, such as "MyRAG.batch_retrieve_with_metadata".
     where = f"{type(rag).__name__}.{name}"
     is_async = isinstance(rag, AsyncRAGInterface)
     # A derived method checks each result itself, with the name of the user's own method.
@@ -366,7 +366,7 @@ def _with_checked_results(
     """
     outcomes: list[object] = []
     for outcome in error.outcomes:
-        # Its own failure stays; only values are checked.
+        # A query that failed keeps its own error; only results are checked.
         if isinstance(outcome, Exception):
             outcomes.append(outcome)
             continue
@@ -413,7 +413,7 @@ def _generate_input(
             rag.restore(query, retrieved.outcome.value, messages)
         contexts = result.contexts
         digests = before.texts
-        # Other texts than those retrieved only where an operator wrote one of its own.
+        # Generation is given other texts than the chunks only where an operator wrote a text.
         if "post_retrieve" in row.settled:
             shown = contexts_for_generation(result)
             if shown is not contexts:
@@ -502,7 +502,7 @@ def locate_stage(
 ) -> CallStage[LocateInput, GoldSearch]:
     """The stage that looks for the gold that retrieval missed, so that a report names the reason.
 
-    Such as an index that lost it, a filter, or a rank below the cut.
+    Reasons are, for example, an index that lost the gold, a filter, or a rank below the cut.
     """
     return CallStage(
         name=LOCATE,

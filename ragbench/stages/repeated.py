@@ -57,13 +57,13 @@ class Repeated:
             seconds: by stage, how long each case took that was asked again.
         """
         self._metrics = tuple(metrics)
-        """In the order of the cells of a case."""
+        """The run's metrics, in the order of the cells of a case."""
         self._later = tuple(later)
         """The cells of each later time; empty where the system was asked once."""
         self._seconds = seconds
-        """Of the later times, by stage."""
+        """By stage, how long each case took that was asked again."""
         self._values: dict[str, dict[str, list[float]]] = {}
-        """By metric and case: the values of all times, where it was measured."""
+        """By metric and case: the values of all times at which the metric could be measured."""
 
     def cells(self, case: str, digest: bytes, cells: Sequence[Cell]) -> tuple[Repeats | None, ...]:
         """The values of all repeats for each cell (a metric's value) of a case; empty without any.
@@ -176,7 +176,7 @@ class Repeated:
     def _unstable_cases(self) -> list[str]:
         """Ids of the cases with different values of a metric that always scores an answer the same.
 
-        There the system itself gave different answers, which its user can look at.
+        In these cases the system itself gave different answers, which its user can look at.
         """
         # A dict for its order: cases by metric, each once.
         cases: dict[str, None] = {}

@@ -134,7 +134,7 @@ def _changed_since(folder: Path, project: Project) -> tuple[tuple[str, ...], boo
                 bodies = [body for _, body in journal.runs.origins().values()]
                 origins = [Origin.from_json(orjson.loads(body)) for body in bodies]
     except OtherVersionError:
-        # Its journal cannot be read, so that nothing of it can be used again.
+        # The earlier run's journal cannot be read, so none of its outcomes can be used again.
         return ("another version of ragbench wrote it",), True
     reasons: dict[str, None] = {}
     is_changed = False
@@ -193,15 +193,18 @@ class OutcomeReuse:
             leaving_out=leaving_out,
         )
         self._origins: dict[str, Callable[[], Origin]] = {}
-        """By stage what makes its origin, as far as it was seen up to then."""
+        """By stage a function that makes the origin of its outcomes: what was seen until the call.
+
+        The system opens more files while it is asked, so each call may give a longer origin.
+        """
         for stage in evaluation.stages:
             self._origins[stage] = _origin_maker(stage, evaluation, self._project)
         self.generations = dict.fromkeys(self._origins, 1)
-        """Outcomes of a stage are kept under this number, too."""
+        """By stage a part of the key of its outcomes: a higher number has all asked anew."""
         self.identities = {**evaluation.stages}
         """What outcomes of each stage are kept under; see `_is_own_state`."""
         self._earlier: dict[str, Origin] = {}
-        """What stored outcomes came from that hold still."""
+        """By stage the origin of stored outcomes that may be used again."""
         self._changes_at_last_keep = -1
         """How much the watch had seen when origins were stored last."""
         # With `--reuse`, the user answers for stored outcomes that would not be used otherwise.
@@ -334,8 +337,8 @@ class OutcomeReuse:
     def looking_on(self) -> Generator[None]:
         """Watches, for the length of a block, which files the system holds open for writing.
 
-        Such a file, a database for example, changes by the run itself: that must not look like a
-        change of the system to the next command.
+        A file that the system holds open, such as a database, changes by the run itself: to the
+        next command that must not look like a change of the system.
         """
         held_files = self._project.held_files()
         held_files.start()
@@ -454,8 +457,8 @@ def _reused_outcomes(
 ) -> Iterator[tuple[CallStage[Any, Any], object, Outcome[Any]]]:
     """The stages of a case whose stored outcome would be used again, with their input and outcome.
 
-    Stages are settled in order, as in a run, since later ones read what earlier ones gave. It ends
-    at a stage that has nothing stored: a run would ask that stage anyway.
+    Stages are settled in order, as in a run, since later ones read what earlier ones gave. The
+    first stage that has nothing stored is the end: a run would ask that stage anyway.
     """
     for stage in stages:
         # Later stages look for its outcome among those that are settled.

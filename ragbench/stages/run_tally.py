@@ -396,7 +396,7 @@ class RunTally:
 def percentile(values: Sequence[float], share: float) -> float:
     """The nearest-rank percentile of times or counts, for a table; 0 without any value.
 
-    It is a value that was really measured, and not one between two.
+    The result is one of the values, which was really measured, and not a number between two.
 
     Args:
         share: the share of values that are not larger, from 0 to 1, such as 0.95.
@@ -457,7 +457,7 @@ class CauseTally:
 
         The first cases of each cause are kept as examples.
         """
-        # By hand, not `setdefault`: a new object for each case would be made and dropped.
+        # Not by `setdefault`, which would make and drop a new object for each case.
         counts = self._causes.get(attribution.cause)
         if counts is None:
             counts = _CauseCounts()

@@ -45,15 +45,18 @@ class CellTable:
                 that nobody judges.
         """
         self.metrics = tuple(metrics)
-        """In the order of a row's cells."""
+        """The run's metrics, in the order of a row's cells."""
         self.matching = matching
-        """The present way; `rematch` sets another one."""
+        """How chunks are compared with the gold at present; `rematch` sets another way."""
         self.journal = journal
         # What the journal knows a column by: the metric's identity and the judge's key; the name is
         # for readers.
         columns: list[tuple[str, bytes, str]] = []
         self._are_users: list[bool] = []
-        """A user's formula may read anything, so that no stored cell of it holds."""
+        """For each metric, whether its formula is the user's own.
+
+        Such a formula may read anything, so that no stored cell of the metric can be used again.
+        """
         for metric, judge in zip(metrics, judges, strict=True):
             columns.append((metric.identity, judge, metric.name))
             formula = metric.definition.formula
@@ -65,7 +68,7 @@ class CellTable:
         self._is_whole = self._numbers == list(range(journal.scores.columns))
         """Whether the journal has these metrics alone, in this order."""
         self._stored_cells: dict[int, Sequence[Cell | None]] = {}
-        """By row what the journal holds, cells of other commands' metrics included."""
+        """By row the cells that the journal holds, those of other commands' metrics included."""
 
     def open(self, window: Sequence[RunCase]) -> None:
         """Gives each row (case) of a window the stored cells that still hold: its metrics' values.
@@ -88,8 +91,8 @@ class CellTable:
                 # Another question, retrieval or matching: nothing of the stored line holds.
                 continue
             is_same_answer = stored.answer == answer
-            # Which of other commands' metrics read an answer is not known here.
-            # So cells of other metrics are kept only while the answer is the same.
+            # Which of other commands' metrics read an answer is not known here, so their cells are
+            # kept only while the answer is the same.
             if is_same_answer:
                 self._stored_cells[row.number] = stored.cells
             row.matches = matches_by_row.get(row.number, {})
@@ -111,13 +114,15 @@ class CellTable:
     def carry(self, window: Sequence[RunCase], holds: Sequence[bool]) -> None:
         """Keeps the cells that do not depend on how chunks are compared, once that way has changed.
 
-        A cell is a metric's value for a case. The others are None then, to be computed again.
+        A cell is a metric's value for a case. Cells that depend on it become None, to be computed
+        again.
 
         Args:
             holds: for each metric, whether its cells do not depend on how chunks are compared.
         """
         scores = self.journal.scores
-        scores.were_empty = False  # notes and causes of before must go
+        # Marked as not empty, so that notes and causes that are stored already are deleted.
+        scores.were_empty = False
         stored_by_row = scores.cells([row.number for row in window])
         # Cells of metrics of earlier commands go: which of them hold is not known here.
         self._stored_cells.clear()

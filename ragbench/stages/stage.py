@@ -119,8 +119,8 @@ def cell_keys(row: RunCase, matching: str) -> tuple[bytes, bytes]:
     """The two keys under which a case's values of metrics (cells) are stored: digests of inputs.
 
     A stored cell holds as long as its key stays the same. The first is for metrics that read no
-    answer, the second for the others. Other parts or another order here would make every stored
-    value be computed again.
+    answer, the second for the others. A change to what goes into a key, or in which order, would
+    have every stored value computed again.
     """
     # The order of the parts is stored: another would make every cell be computed again.
     retrieved = row.settled["retrieve"].digest
@@ -208,8 +208,8 @@ class InFlight:
         """Opens the file of the cases that are being asked, for the length of a block.
 
         Cases in the file at the start are those that an earlier process was asking when it died.
-        Without a case in it, the file is removed at the end. Its form (8 bytes a case: the number
-        plus 1, or 0) is read by the next run.
+        A file without a case is removed at the end. The next run reads the file, so its form must
+        stay: 8 bytes a case, the case's number plus 1, or 0 for none.
         """
         try:
             content = path.read_bytes() if path.exists() else b""
@@ -485,6 +485,6 @@ class AbsentStage(Record):
 def skipped_outcome(reason: str) -> StageOutcome:
     """The outcome of a stage that does not apply to a case, with the reason for its reader.
 
-    It has no digest of texts: nothing that depends on it changes.
+    The outcome has no digest of texts, which later stages would compare: it never changes.
     """
     return StageOutcome(Outcome(status=Status.SKIPPED, reason=reason), b"", NOTHING)

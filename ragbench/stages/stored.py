@@ -174,10 +174,11 @@ class StoredTraces:
             return skipped_outcome(NO_RETRIEVAL)
         if stage != "retrieve":
             before = row.settled["retrieve"]
-            # These two work on what post-retrieval left.
+            # Validation and generation work on the chunks that post-retrieval left.
             if stage in ("validate", "generate"):
                 before = row.settled.get("post_retrieve", before)
-            # After these the stage was still to be called; after anything else it never was.
+            # With one of these reasons, the stage before does not keep this one from being called;
+            # any other reason for no value is this stage's reason as well.
             is_open = before.outcome.reason in (_INTERRUPTED, NO_RETRIEVAL, NO_CONTEXTS)
             if before.outcome.value is None and not is_open:
                 return outcome_passed_on(before)
@@ -190,9 +191,9 @@ class StoredTraces:
 def entries(path: Path) -> Iterator[Entry]:
     """The cases of a run in order, with every outcome that it has, as recorded ones.
 
-    So a run can be the dataset of another evaluation, which does not ask for these outcomes again.
-    What was not asked yet, because the run was interrupted, and what a source had not recorded, is
-    not recorded here either.
+    By this a run can be the dataset of another evaluation, which does not ask for the outcomes
+    again. An outcome that the run lacks, since it was interrupted or since its own dataset had not
+    recorded it, is missing here as well.
     """
     folder = RunFolder(path=path)
     manifest = read_manifest(folder.manifest)
@@ -261,7 +262,8 @@ class OwnTurns:
     def stored(cls, journal: Journal) -> OwnTurns:
         """The answers of a stored run to its questions, by which its cases are read back.
 
-        Their histories then hold the system's own answers, as it heard them in the run.
+        The histories of the cases then hold the system's own answers to earlier questions, as they
+        were given to the system in the run.
         """
         own_turns = cls(journal=journal)
         for window in journal.cases():
@@ -353,7 +355,8 @@ class OwnTurns:
 def unasked_turns(journal: Journal) -> int:
     """How many earlier questions of conversations are no cases of the run, and so are not asked.
 
-    Their recorded answers stay in the histories, which the report notes.
+    In the histories the recorded answers to these questions take the place of the system's own,
+    which the report notes.
     """
     case_questions: set[bytes] = set()
     earlier_questions: set[bytes] = set()

@@ -170,7 +170,7 @@ def _expectation_stories(trace: Trace, metrics: Sequence[Metric]) -> Iterator[Ex
 def _sent_queries(retrieved: RetrievalResult[Any]) -> Iterator[str]:
     """The queries that pre-retrieval made of the question, each as text with its kind.
 
-    They were searched for in the question's place, which explains chunks that seem off.
+    The system searched for these in the question's place, which explains chunks that seem off.
     """
     from ragbench.core.search_query import pre_retrieved
 
@@ -441,7 +441,7 @@ def judged_answers(
 ) -> Iterator[JudgedAnswer]:
     """What judges decided about an answer's claims, for each judge and metric, by sentence.
 
-    So a reader sees which sentence of the answer is not supported, and why.
+    A reader of the case sees by it which sentence of the answer is not supported, and why.
 
     Args:
         shown: ids of the chunks that generation was given.
@@ -449,7 +449,7 @@ def judged_answers(
     """
     # Not strict: rows without judgements have an empty list for all metrics.
     for metric, metric_judgements in zip(metrics, judgements, strict=False):
-        # These two judge claim by claim; others give an answer one value.
+        # Support and faithfulness are judged claim by claim; other metrics give one value.
         if metric.name.partition("(")[0] not in (_SUPPORT, _FAITHFULNESS):
             continue
         by_judge: dict[str, Judgement] = {}
@@ -475,7 +475,8 @@ def _claims_of_step(step: JudgeStep, shown: Sequence[str]) -> Iterator[JudgedCla
     if step.asked == "SupportVerdicts":
         step_quotes = iter(step.quotes)  # as many as the judge gave, in its order
         for verdict in answer["verdicts"]:
-            # They are taken for a sentence without a claim, too: the next ones are not its own.
+            # Taken off the list even for a sentence without a claim: else the next sentence would
+            # get its quotes.
             verdict_quotes = list(islice(step_quotes, len(verdict["quotes"])))
             if verdict["verdict"] == _NO_CLAIM:
                 continue

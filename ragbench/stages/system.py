@@ -183,8 +183,8 @@ def evaluation_of(
             description = {**description, "stated_version": version}
         stages = _stage_fingerprints(rag, description, settings.top_k)
     if settings.locator is not None and "retrieve" in stages:
-        # It searches where retrieval does, and is asked anew whenever that is.
-        # With retrieval's fingerprint inside: with other retrievals, other gold is missing.
+        # The fingerprint holds retrieval's: with other retrievals, other gold is missing, and the
+        # locator is asked anew whenever retrieval is.
         stages[LOCATE] = fingerprint((LOCATE, stages["retrieve"]))
     if post_retrieval is not None:
         if rag is not None:
@@ -240,7 +240,8 @@ def absent_stages(
             absent[stage] = cannot
         else:
             absent[stage] = NOT_RECORDED
-    # Other recorded stages, such as post-retrieval, that this run does not ask for.
+    # Further stages that the dataset has recorded, such as post-retrieval, and this run does not
+    # ask for.
     for stage in recorded:
         if stage not in evaluation.stages:
             absent[stage] = NOT_RECORDED
@@ -321,8 +322,8 @@ def _stage_fingerprints(
 ) -> dict[str, str]:
     """By stage of the RAG, the fingerprint under which its outcomes are kept and used again.
 
-    It changes with whatever may change the outcomes: other parts of it make stored ones unusable. A
-    stage that the RAG lacks has none.
+    A fingerprint changes with whatever may change the outcomes. To change what goes into it makes
+    all stored outcomes unusable. A stage that the RAG lacks has none.
     """
     # What one stage says of itself must not make the other one run again.
     # The description of a system by stage counts only for its own stage, below.

@@ -230,7 +230,7 @@ class Trial:
         if answer.value is None:
             return
         counts = token_counts(answer.value.metadata)
-        # Both, or neither: half a usage would give half a cost.
+        # Prompt and response must both be counted: one of them alone would give half a cost.
         if "prompt_tokens" in counts and "response_tokens" in counts:
             usage = Usage(
                 prompt_tokens=int(counts["prompt_tokens"]),
@@ -331,15 +331,15 @@ class Answering(ExitStack):
             )
         self.asked = 0
         """Answers that were asked for."""
-        # Without an identity: nothing of it is stored.
+        # Without an identity: no answer to a variant is stored.
         self._stage = generate_stage(rag, b"")
         self._outcomes: dict[tuple[str, ...], Outcome[GenerationResult[Any]]] = {}
-        """By the question, its contexts and the messages before it."""
+        """The answers so far, by the question, its contexts and the messages before it."""
         self._lock = threading.Lock()
         """Around the outcomes: several cases are answered at once."""
         self._in_loop: InLoop = None
         """Runs coroutines; None where the RAG's methods are plain."""
-        # A loop of its own, in a thread of its own, which `callback` ends with the block.
+        # An event loop in a thread of its own, which `callback` ends with the ``with`` block.
         if self._stage.call_async is not None:
             loop = LoopThread()
             self.callback(loop.stop)

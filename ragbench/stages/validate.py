@@ -60,10 +60,11 @@ _FINAL = (ConfigError, MissingExtraError, LLMStoppedError)
 def validator_fingerprint(validator: Validator) -> str:
     """The fingerprint under which a validator's verdicts are kept.
 
-    It changes whenever the same chunks could get another verdict; stored ones are then not used.
+    The fingerprint changes whenever the same chunks could get another verdict; stored verdicts are
+    then not used.
     """
-    # Its rules change with the package that it comes with, whatever it says of itself, and with a
-    # checkout of that package, whose version stays.
+    # The rules of a validator change with the package that it comes with, even where its own
+    # identity stays the same, and with a checkout of that package, even where its version stays.
     return fingerprint((VALIDATE, *_package_rules(), validator.name, validator.identity))
 
 
@@ -95,7 +96,7 @@ def _package_rules() -> tuple[Mapping[str, str], str]:
 def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()) -> Verdict:
     """The validator's verdict on what was retrieved for a query, with all warnings in one place.
 
-    Its ``query_id`` is empty: the same chunks get the same verdict, whatever the query is called. A
+    The verdict's ``query_id`` is empty: the same chunks get the same one under any id. A
     user's validator that returns anything else is an error with its name.
     """
     # Without a history every validator can be asked, also one that takes no conversation.
@@ -361,8 +362,8 @@ def _settled_oldest(
 def _row_of_dump(dump: RetrievalDump) -> RunCase:
     """A query of a dump in the form in which stages take the cases of a run.
 
-    Its number is a digest of all that the validator sees, by which the journal knows it: a query
-    keeps its verdict wherever it is in the dump, and whatever comes before it.
+    The row's number is a digest of all that the validator sees, by which the journal knows the
+    query: it keeps its verdict wherever it is in the dump, and whatever comes before it.
     """
     if isinstance(dump, FarRetrieval):
         digest = dump.asked.digest

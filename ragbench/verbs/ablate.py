@@ -145,8 +145,8 @@ def _trace_as_retrieved(trace: Trace) -> Trace:
 def _dated(variants: Sequence[Variant], run: Path) -> list[Variant]:
     """The variants of post-retrieval with the day from which they count the ages of documents.
 
-    That is the day of the run, unless a variant names one: so an ablation of an old run gives the
-    same whenever it is made.
+    The day is that of the run, unless a variant names one: an ablation of an old run gives the same
+    results whenever it is made.
     """
     with Journal(RunFolder(path=run).journal) as journal:
         # The first of the run's starts: one that went on has several.
@@ -262,7 +262,7 @@ class _Replay(Record):
         rising = self.score_orders.note()
         if rising is not None:
             yield rising
-        # There is a depth: a run without any retrieval to replay is refused before.
+        # `depths` is not empty: a run without any retrieval to replay is refused before.
         depth = int(statistics.median(self.depths))
         if depth < _SHALLOW:
             yield (

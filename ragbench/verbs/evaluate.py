@@ -527,14 +527,14 @@ def _running_of(
     """Makes the object that a run's stages share: journal, call settings, event loop, display.
 
     Before that, all that is known of the run is written down, so that a run that dies can go on.
-    That includes the search of the corpus for the gold, if there is one.
+    If there is a corpus, it is searched here for the gold, and the result is written down, too.
     """
     settings = begun.evaluation.settings
     path = begun.folder.path
     # Before the corpus is searched, which takes long: a run that dies there can go on.
     begun.write_matching(settings.matching)
     if settings.corpus is None:
-        # That of an earlier run would decide causes of this one.
+        # An earlier run's file of gold in its corpus would decide the causes of this run's cases.
         (path / CORPUS_GOLD).unlink(missing_ok=True)
     else:
         # A generator: cases are read as they are needed, since a corpus takes memory already.
@@ -808,7 +808,7 @@ def _plain_values(record: Mapping[Any, Any]) -> dict[str, Any]:
 def _plain_value(value: Any) -> Any:
     """A value in Python's own types: arrays become lists, as DataFrames give them for Parquet.
 
-    Other numbers of NumPy become Python's: JSON knows no others.
+    NumPy's numbers become Python's, the only ones that can be written as JSON.
     """
     # NumPy's arrays and numbers, and those of other packages, have this method.
     if hasattr(value, "tolist"):
@@ -827,7 +827,7 @@ _GENERIC = ("cases", "queries", "test", "dev", "train", "questions")
 def dataset_name(source: str) -> str:
     """The name of a dataset in reports, from the path or address that the user named.
 
-    Its folder's name where the file is called "test.jsonl" or the like, which names no dataset.
+    Of a file called "test.jsonl" or the like, which names no dataset, the name of its folder.
     """
     if source == "-":
         return "stdin"

@@ -199,11 +199,12 @@ def rank(
     """
     if not documents:
         raise DataError([Problem(message="the corpus holds no documents")])
-    # What stands in the metadata may name other documents than the gold does.
-    # Empty metadata: ids of documents there would be compared with the gold, too.
+    # Without metadata: an id in there would be compared with the gold, too, and may be another
+    # document's.
     plain = [replace(document, metadata={}) for document in documents]
     texts = {document.id: document.text for document in documents}
-    # Both sets in one list: each search is made once, and split again by position.
+    # Real and made-up questions in one list: each retriever searches once for all, and its rankings
+    # are split again by position.
     queries = [case.query for case in (*real, *made)]
     notes: list[str] = []
     rankings_of_real: dict[str, list[list[Chunk]]] = {}
@@ -224,8 +225,8 @@ def _named_searches(
 ) -> Iterator[tuple[str, Search]]:
     """The built-in retrievers by name, each as a function from queries to chunks.
 
-    Each is made only when its turn comes, as its index takes memory. Their names are those of the
-    report.
+    Each is made only when its turn comes, as its index takes memory. The report names the
+    retrievers as they are named here.
 
     Args:
         embedder: makes the vectors; None picks one by the documents' language.
@@ -481,8 +482,8 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
 def _draws_of_real(real: Scored, by_made: Floats, seed: int) -> Iterator[Drawn]:
     """Draws growing numbers of real questions, and compares each draw with the made-up ones.
 
-    The last draws are half of all. They show how many real questions would be as good as the
-    made-up ones: a number that a reader can weigh.
+    The last draws are half of all real questions. The draws show how many real questions would rank
+    the retrievers as well as the made-up ones do: a number that a reader can weigh.
 
     Args:
         by_made: the mean score of each retriever by the made-up questions.

@@ -172,8 +172,8 @@ def _read_baseline(path: Path, run: RunScores, notes: list[str]) -> RunScores:
 def _computable_metrics(run: RunScores, baseline: RunScores, path: Path) -> list[str]:
     """The run's metrics that the baseline lacks, and that its stored answers are enough for.
 
-    So runs can be compared by a metric that is newer than the baseline. Judged metrics are left
-    out, as they would cost.
+    Computed for the baseline as well, they let two runs be compared by a metric that is newer than
+    the baseline. Judged metrics are left out, as they would cost.
     """
     measured = {column.name for column in baseline.metrics}
     lacking = [column.name for column in run.metrics if column.name not in measured]
@@ -225,7 +225,7 @@ def _with_computed_metrics(baseline: RunScores, path: Path, names: Sequence[str]
     for position, summary in enumerate(summaries.summaries()):
         metric = metrics[position]
         columns.append(MetricColumn.of(metric, summary.score))
-        # Both readings go through the journal's cases in the dataset's order.
+        # By position: the cells and the baseline's table both have the dataset's order of cases.
         column_cells = [cells[position] for cells in rows]
         cells_of[metric.name] = Cells.of(column_cells, {})
     table = replace(baseline.table, cells=cells_of)
@@ -268,8 +268,8 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
             candidates.append((has_all, time, folder.name, folder))
     if not candidates:
         return None
-    # Those with all metrics are the largest, then the latest ones; the name decides a tie.
-    # The folder is the last slot; before it whether all metrics are there, time and name.
+    # Tuples compare from the left: a run with all metrics is preferred, then the latest one, and
+    # the name decides a tie. The last element is the folder.
     *_, latest = max(candidates)
     return latest
 

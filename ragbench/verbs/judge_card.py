@@ -149,7 +149,7 @@ def rehearse_card(
 def _judged_claim(metric: Metric, job: _Job, panel: ModelClients) -> Awaitable[JudgedCell]:
     """Has the models of a panel judge one labelled claim, as if it were a case's answer.
 
-    So the card measures the judge as it works in a run.
+    Prompts and panel are those of a run, so that the card measures the judge as it works there.
     """
     return job.plan.judge(metric, _trace_of_claim(job.claim, metric), panel)
 
@@ -293,8 +293,8 @@ def _reads_references(metric: Metric) -> bool:
 def _trace_of_claim(claim: LabelledClaim, metric: Metric) -> Trace:
     """A labelled claim in the form of a case that a judge can be asked about, the claim its answer.
 
-    Its evidence takes the place of the retrieved contexts or, for a metric that reads references,
-    of the right answers.
+    The claim's evidence takes the place of the retrieved contexts or, for a metric that reads
+    references, of the right answers.
     """
     # A claim without a question is put to the judge as one about its truth.
     case = Case(id=claim.id, query=claim.question or "Is the claim true?")

@@ -238,7 +238,7 @@ def draw(
     name = labelled_metric.name
     if against is not None:
         sides.append(_Side.of(Path(against)).under_ids_of(sides[0].scores))
-    # By case id, in the same order as `sides`.
+    # For each run of `sides` its values of the metric, by case id.
     values = [side.scores.values(name) for side in sides]
     ids: list[str] = []
     # In the order of the run's cases, on which the draw depends.
@@ -248,7 +248,7 @@ def draw(
             ids.append(id)
     measured = len(ids)
     column = sides[0].scores.column(name)
-    # Of different answers only; without a column there is no value by which they could differ.
+    # Of pairs, only those with different answers.
     if against is not None and column is not None:
         ids = _differing_cases(ids, sides, column)
     if not ids:
@@ -356,7 +356,7 @@ class _Side(Record):
     def under_ids_of(self, run: RunScores) -> _Side:
         """The run with its cases under the ids that another run gives the same cases.
 
-        So answers of two runs to one question can be shown beside each other.
+        By these ids the answers of two runs to one question can be shown beside each other.
         """
         scores, names = under_ids_of(run, self.scores)
         return replace(self, scores=scores, names=names)

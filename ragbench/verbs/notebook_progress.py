@@ -66,10 +66,10 @@ class NotebookProgress:
         self._show = show
         self._now = now
         self._done: Counter[str] = Counter()
-        """By stage, in the order in which stages first report."""
+        """By stage the cases that it has settled, in the order in which stages first report."""
         self._failed: Counter[str] = Counter()
         self._total = ""
-        """Such as "/80"; empty where the number of cases is not known."""
+        """The end of each count, such as "/80"; empty where the number of cases is not known."""
         self._last = -math.inf  # when the line was shown: the first event shows it at once
 
     def advance(self, event: Progress) -> None:

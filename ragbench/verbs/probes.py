@@ -103,7 +103,7 @@ async def probe_generation(
         # An abstention has no content that could come from contexts.
         yield Probe("generation reads", None, "it declined the question")
     elif isinstance(rag, AdaptedRAG) and rag.answers_its_own_contexts_alone:
-        # Such a system reads contexts of its own, by design.
+        # A system that retrieves and answers in one call reads its own contexts, by design.
         yield Probe("generation reads", None, "it retrieves and answers in one call")
     else:
         detail = (
@@ -130,7 +130,7 @@ async def called(stage: CallStage[Any, Any], inputs: Sequence[Any]) -> list[Any]
 def _probe_of_error(name: str, error: Exception, stage: CallStage[Any, Any]) -> Probe:
     """The failed probe (finding) for a RAG that raises when asked again, or for two at once.
 
-    It has answered once before, so that only a probe shows this fault.
+    The RAG has answered once before, so that only a probe shows this fault.
     """
     failure = Failure.of(error, stage=stage.name)
     return Probe(name, False, f"asked again, or for two at once, it raises: {failure}")
@@ -257,11 +257,14 @@ def _probe_of_faults(
 ) -> Probe:
     """The probe of one kind of fault in a dataset, with the cases that have it and an example.
 
-    It holds where no more cases are at fault than ``least``.
+    The probe counts as passed where no more cases are at fault than ``least``.
 
     Args:
-        good: said where there is no fault.
-        bad: said where there are some, with ``{cases}``, ``{example}`` and the ending ``{s}``.
+        faults: the id of each case with the fault, and what is wrong in it.
+        good: the probe's sentence where there is no fault.
+        bad: the sentence where there are some, with ``{cases}``, ``{example}`` and the ending
+            ``{s}``.
+        least: so many cases with the fault are no reason to fail: they may be right after all.
     """
     faults = list(faults)
     if not faults:
@@ -317,13 +320,13 @@ def _cases_with_two_answers(cases: Sequence[Case]) -> _Faults:
 def _repeated_cases(cases: Sequence[Case]) -> _Faults:
     """The cases that an earlier case has already, question and answer: a fault.
 
-    They count as independent observations, which makes intervals too narrow; cases of one cluster
-    are not counted so, and are no fault.
+    Repeated cases count as independent observations, which makes intervals too narrow. Cases of one
+    cluster count as one observation, and are no fault.
     """
     for earliest, case in _repeated_questions(cases):
         answers_before = _answer_words(earliest)
         answers = _answer_words(case)
-        # Two cases without any answer are alike, too.
+        # The first comparison is for two cases without any answer, which are alike, too.
         is_alike = answers_before == answers or not answers_before.isdisjoint(answers)
         # Cases of one cluster are not counted as independent observations.
         is_independent = case.cluster is None or case.cluster != earliest.cluster

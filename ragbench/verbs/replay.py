@@ -239,8 +239,8 @@ def _changed_contexts(
         return  # no operator stands between them
     retrieved_by_id = {chunk.id: chunk for chunk in retrieved.to_chunks()}
     for step in steps_of(shown):
-        # A chunk that an operator wrote itself was not retrieved, and cannot be put back.
-        # It is put back as it was retrieved, before any operator changed it.
+        # A dropped chunk is put back as it was retrieved, before any operator changed it. One that
+        # an operator wrote itself was not retrieved, and cannot be put back.
         dropped = [retrieved_by_id[id] for id in step.dropped if id in retrieved_by_id]
         if dropped:
             yield PUT_BACK.format(step.operator), _context_of_chunks([*chunks, *dropped])
@@ -321,7 +321,7 @@ def _excerpt_around(text: str, span: str) -> str:
 def _gold_chunk(text: str) -> Chunk:
     """A text of the gold as a chunk, to be added to a context that lacks it.
 
-    Its id is never read: generation reads texts alone.
+    The chunk's id is never read: generation reads texts alone.
     """
     return Chunk(id="gold", text=text)
 

@@ -148,7 +148,7 @@ class RunCases:
         self._correctness: int | None = None
         """Position of the metric that says whether an answer is right."""
         names = [metric.name for metric in metrics]
-        # Of several such metrics the first of the list decides.
+        # Of several metrics of right answers, the first of the list decides.
         for name in JUDGED_RIGHT:
             if name in names:
                 self._correctness = names.index(name)
@@ -333,7 +333,7 @@ class RunCases:
 def right_by_people(book: LabelBook, query: str, response: str) -> float | None:
     """People's label of whether an answer is right, from 0 to 1; None without any such label.
 
-    They may have labelled it for any metric of correctness: the question is the same.
+    A label for any metric of correctness counts: people are asked the same question for each.
 
     Raises:
         ConfigError: a label is not on this scale, such as 4 of 5 stars.
@@ -364,18 +364,18 @@ class ReportBuilder:
             concurrency: how many calls of the system were in flight in the run; see `Latency`.
         """
         self.cases = cases
-        """Its manifest, metrics and causes."""
+        """The run as cases: its manifest and metrics, and why each case ended as it did."""
         self._concurrency = concurrency
         """How many calls were in flight, noted with the times."""
         self._collect_row = collect_row
-        """Given each case's row, for whoever writes them while cases are at hand."""
+        """Given each case's row, for a caller that writes rows while cases go by; None without."""
         self._summaries = SummaryBuilder(cases.metrics)
         """The figures of the metrics."""
         self._tally = RunTally()
         """Endings, failures and times of the stages."""
         self._causes = CauseTally()
         self._biographies: BiographyTally | None = None
-        """Of a run with post-retrieval."""
+        """What operators did to chunks, of a run with post-retrieval; None of any other."""
         self._judged: JudgeTally | None = None
         """What judges gave; None where none judged."""
         judge = cases.manifest.judge
@@ -385,14 +385,15 @@ class ReportBuilder:
 
             self._judged = JudgeTally(cases.metrics, judge)
         self._repeated = _repeats_of_run(cases)
-        """Cells and times of further repeats; None without any."""
+        """Cells and seconds of the repeats after the first; None where each case was asked once."""
         self._is_by_document = False
-        """Whether a relevant chunk was recognised by its document."""
+        """Whether some chunk counted as relevant because of its document alone."""
 
     def add(self, run_case: RunCase, matching: Matching, journal: Journal | None = None) -> None:
         """Counts a case that is through all stages, for every part of the report.
 
-        Its cause is stored in the journal, and its row is handed to the caller that collects rows.
+        The case's cause is stored in the journal, and its row is handed to the caller that collects
+        rows.
         """
         case = run_case.case
         biography = None
@@ -564,7 +565,7 @@ def case_row(
 def _repeats_of_run(run: RunCases) -> Repeated | None:
     """The scores and times of the further runs of a RAG that was asked repeatedly; else None.
 
-    They are in folders below the run's; the report shows each case's mean.
+    The further runs have folders below the run's own; the report shows each case's mean.
 
     Raises:
         RunMismatchError: a repeat was scored by other metrics.

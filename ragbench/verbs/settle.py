@@ -142,7 +142,7 @@ def with_must_pass(verdict: GateResult, asked: RunScores, config: GateConfig) ->
     """
     checks: list[GateCheck] = []
     for check in verdict.checks:
-        # Other checks stay as they are: they do not rest on these cases.
+        # Checks on other grounds stay as they are: they do not rest on the cases asked again.
         if check.ground is Ground.LOST_ONCE:
             check = asked_again(check, asked)
         checks.append(check)
@@ -213,9 +213,10 @@ class Settling:
     """
 
     def __init__(self, questions: Sequence[SettleQuestion], *, alpha: float, seed: int = 0) -> None:
-        """Begins with how each case moved between the two runs: it only guides the draws.
+        """Begins with how far each case's scores differ between the two runs that a gate compared.
 
-        No evidence, since the gate has judged those figures already.
+        These differences guide which cases are drawn to be asked again. They are no evidence, since
+        the gate has judged them already.
         """
         ids: set[str] = set()
         for question in questions:
@@ -223,20 +224,20 @@ class Settling:
         # Sorted, so that the same questions give the same draws in every process.
         self._ids = sorted(ids)
         self._seed = seed
-        """Of the draws: the same one asks about the same cases."""
+        """The seed of the draws: the same seed draws the same cases."""
         self._rounds = 0
-        """So many draws were made: a part of the next draw's seed."""
+        """How many draws were made: a part of the next draw's seed."""
         self._asked: set[str] = set()
         """The cases that were drawn so far, for the report."""
         places = {id_: place for place, id_ in enumerate(self._ids)}
         self._metrics: list[_Metric] = []
-        """In the order of the questions."""
+        """One for each question, in their order."""
         for question in questions:
             metric = _Metric(question, places, alpha, len(questions))
             self._metrics.append(metric)
         even_chance = 1.0 / len(self._ids)
         self._chances = np.full(len(self._ids), even_chance)
-        """Of each case, to be drawn."""
+        """Of each case, the chance to be drawn."""
         self._drawn: list[int] = []
         """Places of the cases that were drawn last."""
 
@@ -315,7 +316,9 @@ class _Metric:
     def __init__(
         self, question: SettleQuestion, places: Mapping[str, int], alpha: float, family: int
     ) -> None:
-        """Begins the bets on one metric with its differences between the two runs.
+        """Begins the bets on whether one metric fell, with the differences between the two runs.
+
+        Each case that is asked again gives a difference, on which is bet (a sequential test).
 
         Args:
             places: the place of each case by its id, cases of other metrics included.
@@ -342,7 +345,7 @@ class _Metric:
         least_deviation = _STILL * question.scale
         # The scale's share keeps it above 0 where no case has moved.
         self.prior = max(mean_square, least_deviation**2)
-        """The variance of a case that was not asked yet."""
+        """The variance that is assumed of a case's difference before the case is asked again."""
         self.bet = MeanBet(limit=-question.tolerance, scale=question.scale)
         """The bet on whether the mean difference lies below minus the tolerance."""
         self.level_worse = alpha / family
@@ -355,9 +358,10 @@ class _Metric:
     def centres(self) -> Floats:
         """For each case, the change of the metric that is expected when the case is asked again.
 
-        It is the mean of the case's differences between the two runs, with one difference of 0
-        added: a case that was asked once, and changed by chance, would else promise too much. Cases
-        without the metric have 0. Any values keep the test valid; good ones make it fast.
+        The expected change is the mean of the case's differences between the two runs, with one
+        difference of 0 added: a case that was asked once, and changed by chance, would else promise
+        too much. Cases without the metric have 0. Whatever changes are expected, the test stays
+        valid; good expectations end it after fewer answers.
         """
         # One more in the divisor is the added difference of 0.
         means = self.sums / (self.counts + 1.0)
@@ -406,8 +410,9 @@ class _Metric:
         # The centres are those from before this round: what a case promises must not depend on the
         # draw that corrects it.
         for place, value in zip(drawn, values, strict=True):
-            # Its correction is 0: it counts as drawn, and says nothing of this metric.
-            if not self.places[place]:  # a case of another metric
+            # A case of another metric alone: its correction is 0, but its draw counts, as the
+            # chances are over the cases of all metrics.
+            if not self.places[place]:
                 self.bet.see(promised, lowest=lowest, highest=highest)
                 continue
             # A case that could not be compared counts as unchanged; the report says how many.

@@ -81,7 +81,8 @@ def _tracked_cases(cases: RunCases) -> Iterator[TrackedCase]:
     One at a time, as a tracker sends them; a run may be larger than memory.
     """
     names = [metric.name for metric in cases.metrics]
-    # Both go through the run's cases in order: rows have the report's scores, traces the texts.
+    # Rows have the report's scores, and traces the texts; both come in the order of the run's
+    # cases, so that they pair.
     for row, run_case in zip(cases.rows(), cases.traces(), strict=True):
         cells = dict(zip(names, row.cells, strict=True))
         yield _tracked_case(row, run_case.trace, cells)

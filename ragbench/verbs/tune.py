@@ -179,9 +179,10 @@ class TunedCollection(Record):
     def store(self) -> OwnCollection | ForeignCollection:
         """The store that the collection's two strategies search: both have the same store.
 
-        At least one strategy must be there.
+        A strategy is a way to search, by vectors (dense) or by words (sparse). At least one must be
+        there.
         """
-        # Both strategies search the same store; a strategy in general need not have one.
+        # Any: a strategy in general need not have a store, but those of a collection do.
         strategy: Any = self.dense or self.sparse
         return cast("OwnCollection | ForeignCollection", strategy.store)
 

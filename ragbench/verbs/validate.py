@@ -236,8 +236,8 @@ def _message_after_stop(out: Path | None) -> str:
 def _place_of_calls(engine: str, workers: int | None, judge: Validator, *, is_alone: bool) -> str:
     """The engine that judges: ``local`` (this process) where a pool of workers would gain nothing.
 
-    That is with one process, and for a validator that waits for a service. A validator object
-    cannot be copied to workers: an error.
+    Nothing is gained by a pool of one process, or for a validator that waits for a service. A
+    validator object cannot be copied to workers: an error.
 
     Args:
         is_alone: whether the validator was given as an object, so that no second one can be made.
@@ -332,7 +332,8 @@ class _Judging:
     ) -> None:
         """Has workers judge the queries, and read the dump where they can reach it.
 
-        Then its texts never come here; that the dump is unchanged is checked at the end.
+        The texts of a dump that workers read never come into this process. That the dump is
+        unchanged is checked at the end.
         """
         split = self.dump.split
         make: Callable[[], Map[Any, Any]] = self.make
@@ -342,7 +343,7 @@ class _Judging:
             make = partial(far_calls, split, make)
             lost = _lost_task
         with WorkerPool(make, self.engine, lost=lost, stopped=self.stopped) as pool:
-            # The pool must run by then: it reads the dump as well.
+            # Only now that the pool runs: its workers read the dump as well as judge.
             if split is not None:
                 self.dump.read_elsewhere(read_pieces(split, pool))
             judge_on_workers(queries, stage, pool, self.run, tally)
@@ -384,8 +385,8 @@ class _Judging:
             self.doctor.add(dump, outcome.value)
         else:
             failure = cast("Failure", outcome.failure)
-            # There is no verdict to hold the warnings on its chunks.
-            # Read again where workers had its texts: the inspection needs them.
+            # A verdict would hold the warnings on the query's chunks: without one they are made
+            # here, of texts that are read again where workers had them.
             whole = whole_retrieval(dump, self.dump.split)
             warnings = (*dump.warnings, *inspect_chunks(dump.query, whole.chunks).warnings)
             counts = [(warning.kind.value, warning.count) for warning in warnings]

@@ -135,7 +135,7 @@ def why(
     for name, remedy, way in _other_ways(bench, now, command):
         trial = _Trial(name, remedy, bench.shares(way), shares, way)
         trials.append(trial)
-    # Other sizes need many questions: of one, chance would decide.
+    # Trials of other chunk sizes need many questions: with a single one, chance would decide.
     if not is_single:
         trials += _size_trials(bench, k)
     # Bonferroni: the intervals of all trials hold together at 95 %.
@@ -333,8 +333,8 @@ def _wider_top_k(bench: Bench, now: Way) -> int:
 def _estimated_ways(bench: Bench, now: Way) -> Iterator[tuple[str, str, Way]]:
     """The ways to search that would need another index: with BM25, or with static English vectors.
 
-    They are tried in memory on the store's texts, and so are estimates. Each has its name and the
-    command that makes the index.
+    No such index is made: the ways are tried in memory on the store's texts, and are estimates.
+    Each comes with its name and the command that makes the index.
     """
     # A collection of our own ranks by BM25 already.
     if isinstance(bench.store, ForeignCollection):
@@ -452,7 +452,7 @@ def _best_together(
 def _rounded_mean(gain: MeanInterval) -> float:
     """The mean of a gain without its last digits, which differ between machines.
 
-    They must not decide which of two changes is taken.
+    The last digits must not decide which of two changes is recommended.
     """
     return round(gain.mean or 0.0, 9)
 
@@ -484,7 +484,7 @@ def _with_change(way: Way, now: Way, changed: Way) -> Way:
 def _ranks_by_way(bench: Bench, now: Way) -> Iterator[Rank]:
     """The ranks of the gold of a single question, in the ranking of each way to search.
 
-    They show at which step the gold is lost: by words, by vectors, by a limit, by an operator.
+    The ranks show at which step the gold is lost: by words, by vectors, by a limit, by an operator.
     """
     # As deep as rankings are, and before any operator.
     plain = replace(now, k=bench.depth, operators=())
@@ -515,7 +515,7 @@ def _ranks_by_way(bench: Bench, now: Way) -> Iterator[Rank]:
 def _gold_ranks(ranking: Sequence[Chunk], bench: Bench) -> tuple[int | None, ...]:
     """The best rank of each gold of the single question, from 1; None for unranked gold.
 
-    Only for a report on one question: gold of others is not looked at.
+    Only for a report on one question: the gold of any other question is not looked at.
     """
     ranks: list[int | None] = []
     for gold in bench.golds[0]:

@@ -95,8 +95,8 @@ class Bench:
     def _without_limits(self, view: View) -> TunedCollection:
         """The collection without its score threshold, or without threshold and filter.
 
-        So a search shows whether one of them hides the gold. Without the filter there is no
-        threshold either: a low score would hide what the filter leaves out.
+        A search of it shows whether the threshold or the filter hides the gold. Without the filter
+        there is no threshold either: a low score would hide what the filter leaves out.
         """
         if not view:
             return self.collection
@@ -116,8 +116,8 @@ class Bench:
     def _estimated_legs(self, view: View) -> dict[Leg, LegRankings]:
         """The rankings with BM25 for the store's words, or with English vectors, made in memory.
 
-        They estimate what another index would give, without writing to the store. Times are left
-        out.
+        These rankings estimate what another index would give, without writing to the store. They
+        have no times.
         """
         self.advance(f"{view}, estimated")
         queries = [case.query for case in self.cases]
@@ -185,14 +185,14 @@ class Bench:
     def rankings(self, way: Way) -> list[list[Chunk]]:
         """The ranking of each question in one way to search, `depth` chunks deep.
 
-        Deeper than a context: it shows at which rank the gold is.
+        A ranking is deeper than a context (`contexts`), as it is to show at which rank the gold is.
         """
         return combined(way.setting, self.legs(way.view), self.depth).rankings
 
     def contexts(self, way: Way) -> list[list[Chunk]]:
         """Each question's context in one way to search: the ranking, cut and post-processed.
 
-        That is what generation would be given.
+        A context holds the chunks that generation would be given.
         """
         rankings = [ranking[: way.k] for ranking in self.rankings(way)]
         if not way.operators:
