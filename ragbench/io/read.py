@@ -379,9 +379,10 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
 def _has_outcome(
     overridden: Sequence[tuple[str, str]], recognised: Sequence[tuple[str | None, str]]
 ) -> bool:
-    """Whether one of the fields of a row is what a system did, such as its answer or its chunks.
+    """Whether one of the fields of a row is surely what a system did, such as retrieved chunks.
 
-    Only then names such as ``answer`` or ``error`` are read as a system's, and rows give outcomes.
+    Only then rows give outcomes, and ambiguous names such as ``answer`` or ``error`` are read as a
+    system's: alone, ``answer`` may as well be the right answer.
 
     Args:
         overridden: field of a record and name in the source, as the user said.

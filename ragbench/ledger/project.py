@@ -292,9 +292,11 @@ class Project:
 
     @cached_property
     def _roots(self) -> Sequence[tuple[str, str]]:
-        """The folders that names of files are relative to, each with what stands for it.
+        """The folders that names of files are relative to, each with what takes its place.
 
-        The folder where the command runs is left out of a name; "~/" stands for the home folder.
+        So a project that lies elsewhere on another machine has files of the same names, and stored
+        outcomes stay usable there. The folder where the command runs is left out of a name, and
+        comes first, as it may lie in the home folder; "~/" takes the place of that one.
         """
         return (f"{self._here.as_posix()}/", ""), (f"{Path.home().as_posix()}/", "~/")
 

@@ -505,6 +505,10 @@ class Reading:
 
         A code that is missing shows that the endpoint cut the prompt. A model that does not find
         the codes in a short prompt either shows nothing about the length; then a warning is given.
+
+        Args:
+            usage: the tokens that the endpoint reported of the doubtful prompt.
+            fewest: words that the doubtful prompt has at least.
         """
         marked = Marked(fewest)
         short = Marked(_SHORT)
@@ -516,6 +520,8 @@ class Reading:
             if marked.missing(answer):
                 answer_to_short = await self._ask(short.messages)
                 if not short.missing(answer_to_short):
+                    # Every later prompt of this length is refused by the caller, with the reason:
+                    # nothing need be said here.
                     self._cut = fewest
                     return
                 unsure = "does not find what is hidden even in a short one"

@@ -239,7 +239,10 @@ def _flip_signs(
 
 
 def _standardised(sums: Floats, norms: Floats, two_sided: bool) -> Floats:
-    """The statistic of each test, a row, from its sums, a column each: large ones lie far out.
+    """The statistics of a family's sign-flip tests, in the shape of their sums.
+
+    A large statistic lies far out. The norms make tests of different metrics comparable, so that
+    the largest statistic of the family can be looked at under each arrangement of signs.
 
     Args:
         sums: a test's sum of cluster totals, under one arrangement of signs for each column.

@@ -299,7 +299,9 @@ def _reassembled(chunks: Iterable[Chunk]) -> list[Document]:
 def _joined_text(parts: Iterable[Chunk]) -> str:
     """The text of a document, put together from its chunks by their offsets.
 
-    Chunks may overlap; spaces fill what no chunk holds, as chunkers cut at white space.
+    Other chunk sizes are tried without the original files, so the text is cut anew. Chunks may
+    overlap; spaces fill what no chunk holds, as chunkers cut at white space. A chunk without an
+    offset is alone in its document.
     """
     text = ""
     for chunk in sorted(parts, key=lambda chunk: chunk.start or 0):
