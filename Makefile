@@ -103,6 +103,12 @@ cover: $(VENV)/dev.stamp ## the tests, then the covered lines as pages in build/
 	$(BIN)/coverage html --quiet --directory build/coverage
 	@echo "build/coverage/index.html"
 
+.PHONY: samples
+samples: $(VENV)/dev.stamp ## write reference pages, schemas, samples on pages and the notebook anew
+	$(BIN)/python .ci/generate_docs.py
+	$(BIN)/python tests/unit/test_readme.py
+	$(BIN)/python .ci/run_notebook.py
+
 .PHONY: format
 format: $(VENV)/dev.stamp ## let ruff fix and format the code
 	$(BIN)/ruff check --fix

@@ -4,7 +4,7 @@ Run from the root of the project::
 
     python .ci/generate_docs.py
 
-``test_docs.py`` compares.
+``tests/cli/test_docs.py`` compares.
 """
 
 from __future__ import annotations

@@ -286,8 +286,8 @@ class TableColumn(Record):
     is_of_total: bool = False
     """Whether the number of all cases is shown with it."""
     room_rank: int | None = 0
-    """A narrow terminal leaves out the column with the lowest number first, and never one with
-    None."""
+    """Which columns a narrow terminal leaves out: those with the lowest number first, and never one
+    with None. 0, the default, is the first to go."""
 
 
 _WITHOUT_VALUE: tuple[Form, ...] = ("terminal", "markdown")
@@ -355,9 +355,9 @@ METRIC_TABLE = (
 )
 """The columns of the table of metrics, from left to right.
 
-A new column is a line here. A figure that no summary has yet is also a field of `Counted` (and of
-`Slice`), which `ragbench.metrics.summary` computes; ``.ci/generate_docs.py`` then writes the
-schema of report.json anew.
+A new column is a line here. A figure that no summary has yet is also a field of `Counted` with a
+default, which `ragbench.metrics.summary` computes (and of `Slice` only where slices show it);
+``make samples`` then writes schema and samples anew.
 """
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from ragbench import Case, RAGInterface, compare, evaluate, metric, read_run
 from ragbench.core.comparison import Comparison
+from ragbench.core.report import Counted
 from ragbench.errors import MissingExtraError
 
 pytestmark = pytest.mark.extra("pandas")
@@ -158,3 +159,13 @@ def test_without_pandas_the_error_names_the_extra(
 
     with pytest.raises(MissingExtraError, match=r"ragbench\[pandas\]"):
         report.to_pandas()
+
+
+def test_every_figure_of_a_summary_is_a_column_or_left_out_for_a_reason(tmp_path: Path) -> None:
+    report = evaluate(CASES, Desk(), out=tmp_path / "run", metrics="exact_match")
+    columns = set(report.summaries_frame().columns)
+    # "low" and "high" are the interval; "decided_by" is made of labels and by_document; the others
+    # have no place in one cell.
+    left_out = {"interval", "labels", "by_document", "reasons", "slices", "clusters"}
+
+    assert set(Counted.__struct_fields__) - columns == left_out
