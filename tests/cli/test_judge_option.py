@@ -179,8 +179,10 @@ def test_a_reply_that_is_no_json_is_asked_for_again(ragbench: Ragbench) -> None:
 
 
 def test_a_judge_that_cannot_be_reached_ends_the_run_and_keeps_the_answers(
-    ragbench: Ragbench,
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("RAGBENCH_LLM_RETRIES", "0")  # each repetition waits twice as long
+
     done = ragbench(*EVAL, "--judge", "m", "--llm-base-url", "http://127.0.0.1:9/v1")
 
     assert done.code != 0
