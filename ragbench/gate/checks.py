@@ -160,7 +160,7 @@ def common_check(common: int, baseline: RunScores, config: GateConfig) -> GateCh
         common: number of cases that both have unchanged.
     """
     count = len(baseline.cases)
-    # Outcome and ground are placeholders: the share is known, so that `_against_limit` decides.
+    # `_against_limit` replaces outcome and ground: the share is known, so that it always decides.
     check = GateCheck(
         kind=CheckKind.COVERAGE,
         subject="cases in common",

@@ -50,7 +50,7 @@ def open_chroma(address: str) -> ChromaDatabase:
         kind = "HttpClient"
         is_encrypted = url.scheme == "https"
         options = {"host": url.hostname, "port": url.port or _PORT, "ssl": is_encrypted}
-        if user:
+        if user or password:
             # Chroma's client has no login of its own: this one is that of a proxy before it.
             login = b64encode(f"{user}:{password}".encode()).decode()
             options["headers"] = {"Authorization": f"Basic {login}"}

@@ -140,7 +140,13 @@ def test_a_missing_package_names_its_extra(
             open_database(address).collections()
 
 
-def test_a_login_before_chroma_is_sent_as_its_header(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("login", "encoded"),
+    [("ann:se%40cret", "YW5uOnNlQGNyZXQ="), (":token", "OnRva2Vu")],  # ann:se@cret, :token
+)
+def test_a_login_before_chroma_is_sent_as_its_header(
+    monkeypatch: pytest.MonkeyPatch, login: str, encoded: str
+) -> None:
     options: dict[str, object] = {}
 
     def note(_: str, options_of_client: dict[str, object]) -> None:
@@ -148,8 +154,8 @@ def test_a_login_before_chroma_is_sent_as_its_header(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("ragbench.search.stores.chroma._chroma_client", note)
 
-    database = open_chroma("chroma+https://ann:se%40cret@host:8000")
+    database = open_chroma(f"chroma+https://{login}@host:8000")
     database.connect()
 
     assert options["host"] == "host"
-    assert options["headers"] == {"Authorization": "Basic YW5uOnNlQGNyZXQ="}  # ann:se@cret
+    assert options["headers"] == {"Authorization": f"Basic {encoded}"}
